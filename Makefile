@@ -1,0 +1,51 @@
+# The one way in: `make install`, `make demo`, `make test`. Everything lives in .venv.
+PYTHON  ?= python3
+WORKERS ?= 2
+BIN     := .venv/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help install demo test lint clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make install   regard and what it needs, at the tested versions, into .venv"
+	@echo "make demo      install, then run 'regard demo'"
+	@echo "make lint      style and types: ruff, mypy"
+	@echo "make test      lint, then all tests"
+	@echo "make clean     remove .venv, caches and builds"
+	@echo
+	@echo "PYTHON=python3.12 chooses the interpreter, WORKERS=4 the number of test processes."
+	@echo "Where pip would fetch a CUDA build of torch and none is wanted:"
+	@echo "  PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make install"
+
+install: .venv/.installed
+
+demo: install
+	$(BIN)/regard demo
+
+lint: .venv/.installed-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+# One thread per worker: several torch processes that each use every core slow each other down.
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
+	  "regard needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make PYTHON=python3.12 ..." % v[:2])'
+	$(PYTHON) -m venv .venv
+
+# The stamps are older than what they were made from only after pyproject or constraints changed.
+.venv/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e .
+	@touch $@
+
+.venv/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e '.[test]'
+	@touch $@ .venv/.installed

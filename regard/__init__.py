@@ -1,0 +1,25 @@
+"""regard: sequence models that you can train, look into and ship.
+
+import regard
+run = regard.train("recipe.toml", "train.updates=1000", to="runs/mine")
+run.predict(["A dog runs ."])
+regard.load("runs/mine").predict(["A dog runs ."], beams=5)
+"""
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.front import Predictor, load, train
+
+__version__ = version("regard")
+__all__ = ["Predictor", "__version__", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """PyTorch takes a second to import: only when somebody trains or loads."""
+    if name in ("Predictor", "load", "train"):
+        from regard import front
+
+        return getattr(front, name)
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -1,0 +1,334 @@
+"""The command line: one verb per function. PyTorch is imported only when a verb needs it."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
+
+import tyro
+from tyro.conf import Positional, arg
+
+from regard.errors import RecipeError, UserError
+
+app = tyro.extras.SubcommandApp()
+Override = Annotated[
+    tuple[str, ...], arg(metavar="KEY=VALUE", help="Changes to the recipe: train.updates=100")
+]
+Device = Annotated[str, arg(help="cpu, cuda, cuda:1, mps or auto")]
+Checkpoint = Annotated[str, arg(help="final, best, last, or the number of an update")]
+AsJson = Annotated[bool, arg(help="Machine-readable output on stdout", name="json")]
+Part = Literal["train", "validation", "test"]
+Search = Literal["beam", "greedy", "sample"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit codes: 0 done, 1 failed, 2 wrongly called."""
+    try:
+        app.cli(
+            prog="regard",
+            description="Sequence models that you can train, look into and ship.",
+            args=arguments,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+    except UserError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, RecipeError) else 1)
+    except KeyboardInterrupt:
+        print("regard: interrupted", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+@app.command
+def train(
+    recipe: Positional[Path | None] = None,
+    overrides: Positional[Override] = (),
+    *,
+    to: Path | None = None,
+    resume: Path | None = None,
+    start_from: Annotated[Path | None, arg(name="from")] = None,
+    parts: Path | None = None,
+    json: AsJson = False,
+) -> None:
+    """Train a recipe, or go on with a run.
+
+    Examples:
+      regard train multi30k-en-de
+      regard train mine.toml train.updates=2000 model.dim=256 --to runs/mine
+      regard train --resume runs/mine
+      regard train new-data.toml --from runs/mine
+
+    Args:
+        recipe: A recipe's file, or the name of a shipped one.
+        overrides: Changes to the recipe.
+        to: The folder of the new run; runs/NAME otherwise.
+        resume: A run to go on with, exactly where it stopped.
+        start_from: A run whose whole model (weights and tokenizers) is trained on.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
+        json: Every record as a line of JSON on stdout.
+    """
+    if (recipe is None) == (resume is None):
+        raise RecipeError("train: give either a recipe or --resume RUN")
+    if resume is not None and (overrides or to or start_from):
+        raise RecipeError("train: --resume goes on with a run as it is, without changes")
+    from regard import display, front, parts as rooms, runs
+
+    if parts is not None:
+        rooms.add_folder(parts)
+    given = runs.Run(start_from) if start_from else None
+    if resume is not None:
+        run = runs.Run(resume)
+    else:
+        assert recipe is not None
+        folder, loaded = front.prepared(recipe, overrides, to)
+        with display.waiting(f"preparing the data in {folder}"):
+            run = runs.Run.create(folder, loaded, given)
+    with display.training(run, as_json=json) as callback:
+        progress = runs.train(run, [callback], given)
+    display.summary(run, progress)
+
+
+@app.command
+def evaluate(
+    run: Positional[Path],
+    *,
+    part: Part = "test",
+    search: Search | None = None,
+    beams: int | None = None,
+    length_penalty: float | None = None,
+    against: Path | None = None,
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    output: Path | None = None,
+    json: AsJson = False,
+) -> None:
+    """Score a run on the part of the data that it has not seen.
+
+    Examples:
+      regard evaluate runs/mine
+      regard evaluate runs/mine --part validation --beams 10 --output hypotheses.txt
+      regard evaluate runs/mine --against runs/other
+
+    Args:
+        run: The run's folder.
+        part: Which part of the recipe's data.
+        search: How outputs are found, if not as the recipe says.
+        beams: Hypotheses that beam search keeps.
+        length_penalty: Exponent of the length by which a score is divided.
+        against: Another run: is the difference more than chance? (paired bootstrap)
+        checkpoint: Which checkpoint.
+        batch: Sentences at a time; the result does not depend on it.
+        device: Where to compute.
+        output: A file for the outputs, one line each.
+        json: Scores as JSON on stdout.
+    """
+    from regard import display, front
+
+    options = _given(search=search, beams=beams, length_penalty=length_penalty)
+    predictor = front.load(run, checkpoint=checkpoint, device=device)
+    with display.waiting(f"predicting the {part} part"):
+        scores, predictions = predictor.evaluate(part, batch=batch, **options)
+    if output is not None:
+        output.write_text("".join(p.text + "\n" for p in predictions), encoding="utf-8")
+    comparison = None
+    if against is not None:
+        other = front.load(against, checkpoint=checkpoint, device=device)
+        with display.waiting(f"predicting the {part} part with {against}"):
+            comparison = predictor.compare(predictions, other, part, batch=batch, **options)
+    display.scores(run, part, scores, comparison, as_json=json)
+
+
+@app.command
+def predict(
+    run: Positional[Path],
+    file: Positional[Path | None] = None,
+    *,
+    search: Search | None = None,
+    beams: int | None = None,
+    nbest: int | None = None,
+    length_penalty: float | None = None,
+    minimum: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    prefix: str | None = None,
+    format: Literal["text", "jsonl"] = "text",
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    json: AsJson = False,
+) -> None:
+    """Predict for each line of a file, or of standard input: one line out for each line in.
+
+    Examples:
+      echo "a dog runs ." | regard predict runs/mine
+      regard predict runs/mine input.txt --beams 10 --nbest 3 --format jsonl
+      regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
+
+    Args:
+        run: The run's folder.
+        file: A text file, UTF-8; standard input otherwise.
+        search: How outputs are found, if not as the recipe says.
+        beams: Hypotheses that beam search keeps.
+        nbest: How many of them are given (with --format jsonl).
+        length_penalty: Exponent of the length by which a score is divided.
+        minimum: Fewest symbols of an output.
+        temperature: Above 1 samples more freely, below 1 more safely.
+        top_k: Sample among this many symbols; 0 for all.
+        top_p: Sample among the likeliest symbols that have this probability together.
+        seed: Another seed, other samples.
+        prefix: What every output must begin with.
+        format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
+        checkpoint: Which checkpoint.
+        batch: Sentences at a time; the result does not depend on it.
+        device: Where to compute.
+        json: The same as --format jsonl.
+    """
+    from regard import front
+
+    options = _given(
+        search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
+        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+    )  # fmt: skip
+    detailed = json or format == "jsonl"
+    predictor = front.load(run, checkpoint=checkpoint, device=device)
+    stream = predictor.stream(_lines(file), prefix=prefix, align=detailed, batch=batch, **options)
+    for prediction in stream:
+        _print(prediction.as_dict() if detailed else prediction.text.replace("\n", " "))
+
+
+@app.command
+def score(
+    run: Positional[Path],
+    source: Positional[Path | None] = None,
+    target: Positional[Path | None] = None,
+    *,
+    part: Part = "test",
+    format: Literal["text", "jsonl"] = "text",
+    checkpoint: Checkpoint = "final",
+    device: Device = "cpu",
+    json: AsJson = False,
+) -> None:
+    """How likely the model finds given outputs: log-probability and perplexity of each.
+
+    Examples:
+      regard score runs/mine
+      regard score runs/mine source.txt target.txt --format jsonl
+
+    Args:
+        run: The run's folder.
+        source: A text file of inputs; without it, a part of the recipe's data.
+        target: A text file of outputs, as many lines.
+        part: Which part of the recipe's data, if no files are given.
+        format: Two columns (log-probability, perplexity), or one JSON object a line.
+        checkpoint: Which checkpoint.
+        device: Where to compute.
+        json: The same as --format jsonl.
+    """
+    if (source is None) != (target is None):
+        raise RecipeError("score: give both files, or none to score a part of the recipe's data")
+    from regard import display, front
+
+    predictor = front.load(run, checkpoint=checkpoint, device=device)
+    if source is not None and target is not None:
+        sources, targets = list(_lines(source)), list(_lines(target))
+    else:
+        sources, targets = predictor.task.references(part)
+    results = predictor.score(sources, targets)
+    for result in results:
+        plain = f"{result['log_prob']:.4f}\t{result['perplexity']:.4f}"
+        _print(result if json or format == "jsonl" else plain)
+    display.likelihood(results)
+
+
+@app.command
+def data(
+    action: Positional[Literal["list", "get", "show"]],
+    name: Positional[str | None] = None,
+    *,
+    source: Annotated[Path | None, arg(name="from")] = None,
+    json: AsJson = False,
+) -> None:
+    """The data sets that recipes use: list them, get one, show one.
+
+    Examples:
+      regard data list
+      regard data get multi30k
+      regard data get multi30k --from ~/corpora
+      regard data show multi30k
+
+    Args:
+        action: What to do.
+        name: Which data set.
+        source: Take the files from this folder instead of their public address.
+        json: Machine-readable output on stdout.
+    """
+    from regard import display
+    from regard.data import catalogue
+
+    if action == "list":
+        display.data_sets([catalogue.describe(n) for n in catalogue.names()], as_json=json)
+        return
+    if name is None:
+        raise RecipeError(f"data {action}: which one? `regard data list` has them all")
+    if action == "get":
+        with display.waiting(f"getting {name}"):
+            folder = catalogue.get(name, source.expanduser() if source else None)
+        _print({"name": name, "folder": str(folder)} if json else str(folder))
+    else:
+        display.data_set(catalogue.describe(name), catalogue.sample(name, 3), as_json=json)
+
+
+@app.command
+def demo(
+    *,
+    languages: Literal["en-de", "en-fr"] = "en-de",
+    to: Path | None = None,
+    json: AsJson = False,
+) -> None:
+    """Train a small Transformer on the embedded phrasebook, in about three minutes.
+
+    Examples:
+      regard demo
+      regard demo --languages en-fr --to runs/french
+
+    Args:
+        languages: The pair of languages.
+        to: The folder of the run; runs/demo-LANGUAGES otherwise.
+        json: Scores and samples as JSON on stdout.
+    """
+    from regard import demo as demonstration
+
+    demonstration.demo(languages, to, as_json=json)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that the user gave."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    """Lines of a file or of standard input; only a newline ends a line. None is ever left out."""
+    from regard.data.readers import opened
+
+    source: AbstractContextManager[BinaryIO]
+    source = opened(file) if file else nullcontext(sys.stdin.buffer)
+    with source as stream:
+        for number, raw in enumerate(stream, 1):
+            try:
+                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+            except UnicodeDecodeError:
+                where = f"{file or 'standard input'}:{number}"
+                print(f"regard: {where}: not UTF-8: taken as empty", file=sys.stderr)
+                yield ""
+
+
+def _print(value: Any) -> None:
+    print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), flush=True)

@@ -1,0 +1,347 @@
+"""A recipe (TOML) becomes frozen dataclasses; overrides come from the command line as key=value.
+
+    task = "translate"          → tasks/translate.py: its Config's fields are further sections
+    [model.encoder]
+    kind = "transformer"        → encoders/transformer.py: its Config's fields are the keys here
+
+Closed and typed: an unknown key, a wrong type, a value out of range is refused with the key, the
+place where it stands and the nearest right spelling.
+"""
+
+import dataclasses
+import difflib
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+
+from regard.errors import RecipeError
+from regard.parts import Part, kinds, module
+from regard.values import Range
+
+Table = dict[str, Any]
+ROOMS = {"input": "inputs", "encoder": "encoders", "decoder": "decoders", "head": "heads"}
+
+
+@dataclass(frozen=True)
+class Room:
+    """Marks a field that holds a part: `Annotated[Part, Room("search", "beam")]`."""
+
+    name: str
+    default: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that decides a run."""
+
+    kind: str
+    """The task's name."""
+    seed: int
+    task: Any
+    """Config of the task: data, tokenizer, batch, search."""
+    model: Any
+    """Config of the model and its parts."""
+    train: Any
+    """Config of the trainer."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where keys come from, for messages: a file's text, or the command line."""
+
+    path: Path | None = None
+    text: str = ""
+    overrides: tuple[str, ...] = ()
+
+    def of(self, key: str) -> str:
+        """file:line of a dotted key, or the override that set it."""
+        for override in self.overrides:
+            name = override.split("=", 1)[0].strip()
+            if name == key or key.startswith(name + "."):
+                return f"command line, {override}"
+        if self.path is None:
+            return "recipe"
+        return f"{self.path}:{_line(self.text, key)}"
+
+
+def load(path: Path, overrides: Iterable[str] = ()) -> Recipe:
+    """Read a recipe file and change it by `overrides`, each `dotted.key=value`."""
+    found = find(path)
+    try:
+        text = found.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{found}: not UTF-8: {error}") from None
+    except OSError as error:
+        raise RecipeError(f"{found}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{found}: not TOML: {error}") from None
+    overrides = tuple(overrides)
+    for override in overrides:
+        _override(table, override)
+    _from_recipe(table, found.parent)
+    return recipe(table, Place(found, text, overrides))
+
+
+def find(path: Path) -> Path:
+    """The file itself, or the shipped recipe of that name."""
+    if path.is_file():
+        return path
+    here = Path(__file__).parent
+    shipped = [here / "recipes", here.parent / "recipes"]
+    name = path.name.removesuffix(".toml")
+    for folder in shipped:
+        if len(path.parts) == 1 and (folder / f"{name}.toml").is_file():
+            return folder / f"{name}.toml"
+    if path.is_dir():
+        raise RecipeError(f"{path} is a folder, not a recipe; to go on with a run: --resume {path}")
+    names = [f.stem for folder in shipped for f in folder.glob("*.toml")]
+    near = difflib.get_close_matches(name, names, 1) or difflib.get_close_matches(
+        path.name, [f.name for f in path.parent.glob("*.toml")] if path.parent.is_dir() else [], 1
+    )
+    hint = f"; did you mean {near[0]!r}?" if near else f"; shipped: {', '.join(sorted(names))}"
+    raise RecipeError(f"{path}: there is no such recipe{hint}")
+
+
+def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (frozen)
+    """A checked Recipe from a plain table."""
+    table = dict(table)
+    if "task" not in table:
+        raise RecipeError(f"{place.of('task')}: task: missing; one of {', '.join(kinds('tasks'))}")
+    kind = _typed(str, table.pop("task"), "task", place)
+    try:
+        task = module("tasks", kind)
+    except RecipeError as error:
+        raise RecipeError(f"{place.of('task')}: task: {error}") from None
+    from regard.model import Config as ModelConfig
+    from regard.train.loop import Config as TrainConfig
+
+    sections = {f.name for f in dataclasses.fields(task.Config)}
+    known = {"seed", "model", "train"} | sections
+    for key in table:
+        if key not in known:
+            raise _unknown(key, key, known, place)
+    seed = _typed(typing.Annotated[int, Range(0, 2**31)], table.get("seed", 1), "seed", place)
+    model = _model(ModelConfig, task.PARTS, table.get("model", {}), place)
+    result = Recipe(
+        kind=kind,
+        seed=seed,
+        task=_section(task.Config, {k: v for k, v in table.items() if k in sections}, "", place),
+        model=model,
+        train=_section(TrainConfig, table.get("train", {}), "train", place),
+    )
+    try:
+        task.check(result)
+    except RecipeError as error:
+        key = str(error).split(":", 1)[0]
+        raise RecipeError(f"{place.of(key)}: {error}") from None
+    return result
+
+
+def dump(resolved: Recipe) -> str:
+    """The recipe as TOML, with every default written out."""
+    table: Table = {"task": resolved.kind, "seed": resolved.seed}
+    table |= _plain(resolved.task)
+    table["model"] = _plain(resolved.model)
+    table["train"] = _plain(resolved.train)
+    return tomli_w.dumps(table)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Part(kind=kind, config=config):
+            return {"kind": kind} | _plain(config)
+        case Path():
+            return str(value)
+        case tuple() | list():
+            return [_plain(v) for v in value]
+        case _ if dataclasses.is_dataclass(value):
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return {name: _plain(v) for name, v in fields.items() if v is not None}
+    return value
+
+
+def _model(cls: type, defaults: Mapping[str, str], table: Any, place: Place) -> Any:
+    """The model's section: each part's keys are those of its kind."""
+    _typed(dict, table, "model", place)
+    rest = dict(table)
+    made = {
+        name: _part(Room(ROOMS[name], default), rest.pop(name, {}), f"model.{name}", place)
+        for name, default in defaults.items()
+    }
+    own = {f.name for f in dataclasses.fields(cls)} - set(ROOMS)
+    for key in rest:
+        if key not in own:
+            raise _unknown(f"model.{key}", key, own | set(defaults), place)
+    return dataclasses.replace(_section(cls, rest, "model", place), **made)
+
+
+def _part(room: Room, table: Any, key: str, place: Place) -> Part:
+    """A section whose `kind` decides what its other keys are."""
+    section = dict(_typed(dict, table, key, place))
+    kind = _typed(str, section.pop("kind", room.default), f"{key}.kind", place)
+    try:
+        config = module(room.name, kind).Config
+    except RecipeError as error:
+        raise RecipeError(f"{place.of(f'{key}.kind')}: {key}.kind: {error}") from None
+    return Part(kind, _section(config, section, key, place, {"kind"}))
+
+
+def _section(
+    cls: type, table: Any, prefix: str, place: Place, also: frozenset[str] | set[str] = frozenset()
+) -> Any:
+    """An instance of the dataclass `cls`; `also` are keys that were dealt with before."""
+    _typed(dict, table, prefix, place)
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    values: Table = {}
+    for key, value in table.items():
+        full = f"{prefix}.{key}" if prefix else key
+        if key not in fields:
+            raise _unknown(full, key, set(fields) | also, place)
+        values[key] = _typed(hints[key], value, full, place)
+    for key, field in fields.items():
+        if key not in values:
+            full = f"{prefix}.{key}" if prefix else key
+            if dataclasses.is_dataclass(hints[key]) or _room(hints[key]):
+                values[key] = _typed(hints[key], {}, full, place)
+            elif field.default is dataclasses.MISSING:
+                raise RecipeError(f"{place.of(prefix)}: {full}: missing; {_describe(hints[key])}")
+    try:
+        return cls(**values)
+    except RecipeError as error:
+        key = f"{prefix}.{error}".split(":", 1)[0]
+        raise RecipeError(f"{place.of(key)}: {prefix}.{error}") from None
+
+
+def _typed(hint: Any, value: Any, key: str, place: Place) -> Any:
+    """`value` if it is of the type `hint`, else a RecipeError that names the key."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if room := _room(hint):
+        return _part(room, value, key, place)
+    if origin is typing.Annotated:
+        value = _typed(arguments[0], value, key, place)
+        for limit in arguments[1:]:
+            if isinstance(limit, Range) and value not in limit:
+                raise RecipeError(f"{place.of(key)}: {key}: {value!r} must be {limit}")
+        return value
+    if dataclasses.is_dataclass(hint):
+        return _section(typing.cast(type, hint), value, key, place)
+    if origin in (typing.Union, types.UnionType):
+        present = [a for a in arguments if a is not type(None)]
+        return _typed(present[0], value, key, place)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise _wrong(hint, value, key, place)
+        return tuple(_typed(arguments[0], v, f"{key}[{n}]", place) for n, v in enumerate(value))
+    if origin is Literal:
+        if value in arguments and type(value) in {type(a) for a in arguments}:
+            return value
+        near = difflib.get_close_matches(str(value), [str(a) for a in arguments], 1)
+        hint_ = f"; did you mean {near[0]!r}?" if near else ""
+        choices = ", ".join(map(repr, arguments))
+        raise RecipeError(f"{place.of(key)}: {key}: {value!r} is not one of {choices}{hint_}")
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise _wrong(hint, value, key, place)
+    return value
+
+
+def _room(hint: Any) -> Room | None:
+    marks = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, Room)), None)
+
+
+def _wrong(hint: Any, value: Any, key: str, place: Place) -> RecipeError:
+    kind = type(value).__name__
+    return RecipeError(f"{place.of(key)}: {key}: {value!r} ({kind}) given, {_describe(hint)}")
+
+
+def _describe(hint: Any) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        limits = " and ".join(str(a) for a in arguments[1:] if isinstance(a, Range))
+        return f"{_describe(arguments[0])} {limits}".strip()
+    if origin is Literal:
+        return "wanted: one of " + ", ".join(map(repr, arguments))
+    if origin is tuple:
+        return "wanted: a list, each item " + _describe(arguments[0]).removeprefix("wanted: ")
+    if origin in (typing.Union, types.UnionType):
+        return _describe(next(a for a in arguments if a is not type(None)))
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    return "wanted: " + names.get(hint, "a path" if hint is Path else "a section of its own")
+
+
+def _unknown(full: str, key: str, known: set[str], place: Place) -> RecipeError:
+    near = difflib.get_close_matches(key, sorted(known), 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}"
+    return RecipeError(f"{place.of(full)}: {full}: no such key; {hint}")
+
+
+def _override(table: Table, override: str) -> None:
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
+        raise RecipeError(
+            f"command line: {override!r}: wanted key=value, such as train.updates=100"
+        )
+    *sections, last = key.split(".")
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise RecipeError(f"command line, {override}: {section} is a value, not a section")
+    try:
+        value: Any = tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    if sections == ["data"]:
+        value = _from_here(last, value)
+    table[last] = value
+
+
+def _from_here(key: str, value: Any) -> Any:
+    """Paths on the command line are relative to the working folder."""
+    if key == "folder" and isinstance(value, str):
+        return str(Path(value).expanduser().resolve())
+    if isinstance(value, list):
+        return [
+            str(Path(v).resolve()) if isinstance(v, str) and Path(v).is_file() else v for v in value
+        ]
+    return value
+
+
+def _from_recipe(table: Table, folder: Path) -> None:
+    """Paths in a recipe are relative to the folder that it is in."""
+    data = table.get("data")
+    if isinstance(data, dict) and not data.get("set"):
+        named = data.get("folder", "")
+        if isinstance(named, str):
+            data["folder"] = str((folder / Path(named).expanduser()).resolve())
+
+
+def _line(text: str, key: str) -> int:
+    """The line of a dotted key, or of the nearest section around it."""
+    parts = re.sub(r"\[\d+\]$", "", key).split(".")
+    section: list[str] = []
+    best, depth = 1, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            section = [part.strip() for part in header[1].split(".")]
+            here = section
+        elif pair := re.match(r"\s*([\w.\- ]+?)\s*=", line):
+            here = section + pair[1].split(".")
+        else:
+            continue
+        if here == parts[: len(here)] and len(here) > depth:
+            best, depth = number, len(here)
+    return best

@@ -1,0 +1,1 @@
+"""Readers, tokenizers, store, batching, catalogue, phrasebook: from files to batches."""

@@ -1,0 +1,84 @@
+"""Batches of a given number of tokens, of sentences of like length.
+
+The plan of an epoch is a pure function of (lengths, seed, epoch): to resume at a position is
+arithmetic, nothing is replayed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.types import Batch, Position
+from regard.values import Count, Natural
+
+Lengths = NDArray[np.int64]
+"""(N, sides): how many symbols each side of each example has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How large a batch is."""
+
+    tokens: Count = 4096
+    """At most this many positions on either side of a batch, padding included."""
+    sentences: Natural = 0
+    """At most this many examples in a batch; 0 for any number."""
+
+
+def plan(
+    lengths: Lengths, config: Config, order: NDArray[np.int64] | None = None
+) -> list[NDArray[np.int64]]:
+    """Cut the examples, sorted by length, into batches within the budget.
+
+    Sorted by the last side's length, then by the first one's; equal lengths stay in `order`.
+    A single example over the budget is a batch of its own.
+    """
+    order = np.arange(len(lengths)) if order is None else order
+    sides = lengths[order]
+    ranked = order[np.lexsort(sides.T)]
+    longest = lengths[ranked].max(1)
+    most = config.sentences or len(lengths)
+    batches, start, widest = [], 0, 0
+    for n, length in enumerate(longest.tolist()):
+        wider = max(widest, length)
+        if n > start and (wider * (n + 1 - start) > config.tokens or n - start >= most):
+            batches.append(ranked[start:n])
+            start, wider = n, length
+        widest = wider
+    if start < len(ranked):
+        batches.append(ranked[start:])
+    return batches
+
+
+class Batches:
+    """The endless stream of training batches, each epoch in an order of its own."""
+
+    def __init__(
+        self,
+        lengths: Lengths,
+        collate: Callable[[Sequence[int]], Batch],
+        config: Config,
+        seed: int,
+    ) -> None:
+        self._lengths, self._collate, self._config, self._seed = lengths, collate, config, seed
+        self._planned: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+
+    def epoch(self, number: int) -> list[NDArray[np.int64]]:
+        """The batches of an epoch, as arrays of examples' numbers."""
+        if self._planned[0] != number:
+            random = np.random.Generator(np.random.PCG64([self._seed, number]))
+            batches = plan(self._lengths, self._config, random.permutation(len(self._lengths)))
+            shuffled = [batches[n] for n in random.permutation(len(batches))]
+            self._planned = (number, shuffled)
+        return self._planned[1]
+
+    def at(self, position: Position) -> Batch:
+        return self._collate(self.epoch(position.epoch)[position.index].tolist())
+
+    def after(self, position: Position) -> Position:
+        """The position that follows."""
+        if position.index + 1 < len(self.epoch(position.epoch)):
+            return Position(position.epoch, position.index + 1)
+        return Position(position.epoch + 1, 0)

@@ -1,0 +1,68 @@
+"""Which files a recipe reads: a data set of the catalogue, or files of the user's own."""
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from regard.data import catalogue
+from regard.data.readers import Policy
+from regard.errors import RecipeError
+from regard.values import Count
+
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Where the text is. One file (TSV, CSV, JSONL), or one plain text file for each column."""
+
+    set: str = ""
+    """A data set of the catalogue (`regard data list`)."""
+    folder: str = ""
+    """A folder that the files are in; of itself, the recipe's own."""
+    train: tuple[str, ...]
+    """Files to learn from."""
+    validation: tuple[str, ...] = ()
+    """Files to choose by: checkpoints, early stopping."""
+    test: tuple[str, ...] = ()
+    """Files that `regard evaluate` scores; never looked at in training."""
+    columns: tuple[str, ...] = ()
+    """Keys (JSONL) or names of columns (with a header), where they are not the task's own."""
+    header: bool = False
+    """Whether a TSV or CSV file starts with the names of its columns."""
+    broken: Literal["refuse", "skip"] = "refuse"
+    """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns."""
+    empty: Literal["refuse", "skip"] = "skip"
+    """What to do with a pair that has an empty side."""
+    longest: Count = 256
+    """More symbols than this are too many to learn from."""
+    too_long: Literal["skip", "cut", "refuse"] = "skip"
+    """What to do with an example that has more."""
+
+    def __post_init__(self) -> None:
+        if self.set and self.folder:
+            raise RecipeError("folder: give either a data set or a folder, not both")
+        if not self.train:
+            raise RecipeError("train: names no file")
+        if self.set and self.set not in catalogue.names():
+            near = difflib.get_close_matches(self.set, catalogue.names(), 1)
+            hint = f"did you mean {near[0]!r}?" if near else "`regard data list` has them all"
+            raise RecipeError(f"set: there is no data set {self.set!r}; {hint}")
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(broken=self.broken, empty=self.empty)
+
+    def paths(self, part: Part) -> list[Path]:
+        """The files of a part; each must be there."""
+        base = catalogue.find(self.set) if self.set else Path(self.folder)
+        paths = [base / Path(name).expanduser() for name in getattr(self, part)]
+        for path in paths:
+            if not path.is_file():
+                names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
+                near = difflib.get_close_matches(path.name, names, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise RecipeError(f"data.{part}: {path}: there is no such file{hint}")
+        return paths

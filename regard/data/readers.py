@@ -1,0 +1,445 @@
+"""Reading lines of text, plain or gzip, without ever losing or shifting one in silence.
+
+    opened   a checked file, as bytes                         (any format)
+    blocks   bytes → lists of decoded lines, defects noted    (any text format)
+    usable   rows and their defects → the rows that the policy lets through
+    parallel, text: the readers themselves
+
+A reader of another text format takes `lines`, notes its own defects in the same dictionary and
+hands its rows to `usable`.
+"""
+
+import csv
+import difflib
+import gzip
+import json
+import re
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from regard.errors import UserError
+
+BLOCK = 1 << 20
+KEPT = 10
+CONTROLS = bytes(c for c in range(32) if c not in b"\t\n")
+FORBIDDEN = re.compile("[\0-\x08\n-\x1f\ud800-\udfff]")
+"""What no field may hold: C0 controls except the tab, and halves of surrogate pairs."""
+MAGIC = {
+    b"\x1f\x8b": "is compressed by gzip: its name must end in .gz",
+    b"PK\x03\x04": "is a zip archive: unpack it first",
+    b"\xff\xfe": "is UTF-16: convert it to UTF-8 first",
+    b"\xfe\xff": "is UTF-16: convert it to UTF-8 first",
+}
+
+Row = tuple[int, tuple[str, ...]]
+"""The number of a line, from 1, and its fields."""
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """Bytes to read: a file, or what is packed inside one."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What to do with a defective line. Skipped lines are counted and reported."""
+
+    broken: Literal["refuse", "skip"] = "refuse"
+    """Bad UTF-8, control characters, bad JSON, a wrong number of columns, a missing key."""
+    empty: Literal["refuse", "skip", "keep"] = "skip"
+    """A line of which one side is empty or only blanks."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A defect: where it is, what it is, and a glimpse of the line."""
+
+    path: Path
+    line: int
+    what: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}: “{self.excerpt}”"
+
+
+Broken = dict[int, Finding]
+"""The broken lines that were met so far, by number. In the stream they stand as empty ones."""
+
+
+@dataclass
+class Report:
+    """What a reader met: every defect is counted, the first few of each kind are kept."""
+
+    used: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+
+    def add(self, finding: Finding) -> None:
+        self.counts[finding.what] += 1
+        kept = self.findings.setdefault(finding.what, [])
+        if len(kept) < KEPT:
+            kept.append(finding)
+
+    def summary(self) -> list[str]:
+        """Lines for a person: how many were used, then each kind of defect with its places."""
+        lines = [f"{self.used:,} lines used"]
+        for what, count in self.counts.most_common():
+            lines.append(f"{count:,} × {what}" + (f", the first {KEPT}:" if count > KEPT else ":"))
+            lines += [f"  {f.path}:{f.line}: “{f.excerpt}”" for f in self.findings[what]]
+        return lines
+
+
+def check(path: Path) -> None:
+    """Refuse a path that is not a file, with the nearest name that is there."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it")
+    if path.is_file():
+        return
+    if path.exists():
+        raise UserError(f"{path} is not a regular file")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent}")
+    names = [other.name for other in path.parent.iterdir()]
+    near = difflib.get_close_matches(path.name, names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(f"{path}: no such file in {path.parent}{hint}")
+
+
+def suffix(path: Path) -> str:
+    """The suffix that tells the format: that before .gz, in lower case."""
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Readable]:
+    """The file's bytes, unpacked if its name ends in .gz. What goes wrong names the path."""
+    check(path)
+    packed = path.suffix.lower() == ".gz"
+    try:
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            yield stream
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file: {error}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def count(path: Path) -> int:
+    """The number of lines; a last one without its newline counts."""
+    lines, last = 0, b"\n"
+    with opened(path) as stream:
+        while block := stream.read(BLOCK):
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return lines + (last != b"\n")
+
+
+def blocks(path: Path, broken: Broken) -> Iterator[list[str]]:
+    """The lines in lists of about a megabyte. Only "\\n" and "\\r\\n" end a line.
+
+    A broken line comes as an empty one, so that numbers stay right, and is noted in `broken`.
+    """
+    number = 1
+    for raw in _whole_lines(path):
+        if number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+            for magic, what in MAGIC.items():
+                if raw.startswith(magic):
+                    raise UserError(f"{path} {what}")
+        if b"\r" in raw:
+            raw = raw.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        lines = _decoded(raw, path, number, broken)
+        yield lines
+        number += len(lines)
+
+
+def lines(path: Path, broken: Broken) -> Iterator[str]:
+    """The lines one by one; see `blocks`."""
+    return chain.from_iterable(blocks(path, broken))
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """Blocks that end where a line ends, without that last newline."""
+    with opened(path) as stream:
+        rest: list[bytes] = []
+        while block := stream.read(BLOCK):
+            head, newline, tail = block.rpartition(b"\n")
+            if newline:
+                yield b"".join((*rest, head))
+                rest = []
+            rest.append(tail)
+        if last := b"".join(rest):
+            yield last
+
+
+def _decoded(raw: bytes, path: Path, number: int, broken: Broken) -> list[str]:
+    """The lines of a block: checked as a whole, line by line only where that fails."""
+    with suppress(UnicodeDecodeError):
+        text = raw.decode()
+        if len(raw.translate(None, CONTROLS)) == len(raw):
+            return text.split("\n")
+    return [_line(each, path, n, broken) for n, each in enumerate(raw.split(b"\n"), number)]
+
+
+def _line(raw: bytes, path: Path, number: int, broken: Broken) -> str:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        place = len(raw[: error.start].decode())
+        shown = excerpt(raw.decode(errors="backslashreplace"), place)
+        broken[number] = Finding(path, number, "not UTF-8", shown)
+        return ""
+    if defect := forbidden(text):
+        broken[number] = Finding(path, number, *defect)
+        return ""
+    return text
+
+
+def forbidden(text: str) -> tuple[str, str] | None:
+    """What a field must not hold, and a glimpse of its place; None if the text is fine."""
+    if not (match := FORBIDDEN.search(text)):
+        return None
+    kind = "half a surrogate pair" if match[0] >= "\ud800" else "control character"
+    return f"{kind} U+{ord(match[0]):04X}", excerpt(text, match.start())
+
+
+def excerpt(text: str, place: int = 0, width: int = 60) -> str:
+    """At most `width` characters around a place, safe to print."""
+    start = max(0, place - width // 3)
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in text[start : start + width]
+    )
+    return "…" * (start > 0) + shown + "…" * (start + width < len(text))
+
+
+def usable(
+    rows: Iterable[Row],
+    broken: Broken,
+    paths: Sequence[Path],
+    columns: Sequence[str],
+    policy: Policy,
+    report: Report,
+) -> Iterator[Row]:
+    """The rows that the policy lets through; every other one is refused, or reported.
+
+    A broken row has an empty field, so full rows need no look at `broken`. `paths` holds one
+    file, or one for each column.
+    """
+    used, first = 0, None
+    try:
+        for number, fields in rows:
+            if not all(map(str.strip, fields)):
+                finding = broken.pop(number, None)
+                rule: str = policy.broken if finding else policy.empty
+                name = "broken" if finding else "empty"
+                finding = finding or _empty(number, fields, paths, columns)
+                if rule == "refuse":
+                    raise UserError(f'{finding}. With {name} = "skip" such lines are left out')
+                report.add(finding)
+                first = first or finding
+                if rule == "skip":
+                    continue
+            used += 1
+            yield number, fields
+    finally:
+        report.used += used
+    if not used:
+        names = ", ".join(dict.fromkeys(map(str, paths)))
+        raise UserError(f"{names}: no usable line" + (f". The first: {first}" if first else ""))
+
+
+def _empty(
+    number: int, fields: Sequence[str], paths: Sequence[Path], columns: Sequence[str]
+) -> Finding:
+    side = next(i for i, each in enumerate(fields) if not each.strip())
+    path = paths[side] if len(paths) > 1 else paths[0]
+    return Finding(path, number, f"empty {columns[side]}", excerpt(" | ".join(fields)))
+
+
+def text(path: Path, policy: Policy, report: Report) -> Iterator[tuple[int, str]]:
+    """The lines of one plain file of running text, with their numbers."""
+    check(path)
+    broken: Broken = {}
+    rows = usable(_aligned([path], broken), broken, [path], ["line"], policy, report)
+    return ((number, line) for number, (line,) in rows)
+
+
+def parallel(
+    paths: Sequence[Path],
+    columns: tuple[str, ...],
+    policy: Policy,
+    report: Report,
+    *,
+    header: bool = False,
+) -> Iterator[Row]:
+    """Rows of `len(columns)` fields, with the number of the line on which each begins.
+
+    Either one .tsv, .csv or .jsonl, or as many plain files as columns, whose lines belong
+    together. The columns of .tsv and .csv go by position, with `header` by the names in the
+    first line.
+    """
+    for path in paths:
+        check(path)
+    broken: Broken = {}
+    kinds = {suffix(path) for path in paths} & {".tsv", ".csv", ".jsonl"}
+    rows: Iterable[Row]
+    if kinds and len(paths) > 1:
+        raise UserError(
+            f"{', '.join(map(str, paths))}: give one {kinds.pop()} file that has all columns "
+            "or one plain text file for each column"
+        )
+    if kinds == {".jsonl"}:
+        rows = _json(paths[0], columns, broken)
+    elif kinds:
+        split = _commas if kinds == {".csv"} else _tabs
+        rows = _table(paths[0], columns, broken, split, header)
+    elif len(paths) == len(columns):
+        rows = _aligned(paths, broken)
+    else:
+        raise UserError(
+            f"{len(paths)} plain text files for the {len(columns)} columns "
+            f"{', '.join(columns)}: give one file for each"
+        )
+    return usable(rows, broken, paths, columns, policy, report)
+
+
+def _aligned(paths: Sequence[Path], broken: Broken) -> Iterable[Row]:
+    """Line n of every file. Lengths are compared first, unless that means unpacking twice."""
+    if len(paths) > 1 and all(path.suffix.lower() != ".gz" for path in paths):
+        _compare(paths)
+
+    def rows() -> Iterator[Row]:
+        streams = [lines(path, broken) for path in paths]
+        try:
+            yield from enumerate(zip(*streams, strict=True), 1)
+        except ValueError:
+            _compare(paths)
+            raise
+
+    return rows()
+
+
+def _compare(paths: Sequence[Path]) -> None:
+    counts = [count(path) for path in paths]
+    if len(set(counts)) > 1:
+        each = ", ".join(f"{path} has {n:,}" for path, n in zip(paths, counts, strict=True))
+        raise UserError(f"files that belong together have unequal numbers of lines: {each}")
+
+
+def _json(path: Path, columns: tuple[str, ...], broken: Broken) -> Iterator[Row]:
+    nothing = ("",) * len(columns)
+    for number, line in enumerate(lines(path, broken), 1):
+        fields = _values(line, columns) if line.strip() else nothing
+        if isinstance(fields, str):
+            broken[number] = Finding(path, number, fields, excerpt(line))
+            fields = nothing
+        yield number, fields
+
+
+def _values(line: str, columns: tuple[str, ...]) -> tuple[str, ...] | str:
+    """The columns' values in a JSON object, numbers as they are written; or what is wrong."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    if not isinstance(record, dict):
+        return "not a JSON object"
+    fields = []
+    for column in columns:
+        if column not in record:
+            return f"no key “{column}”"
+        value = record[column]
+        if isinstance(value, int | float):
+            value = json.dumps(value)
+        if not isinstance(value, str):
+            return f"“{column}” is not text"
+        if defect := forbidden(value):
+            return defect[0]
+        fields.append(value)
+    return tuple(fields)
+
+
+Split = Callable[[Iterator[str], Path, int, int, Broken], Iterator[tuple[int, list[str]]]]
+"""(lines, path, number of the first, columns or 0 for any, broken) → (number, fields)."""
+
+
+def _table(
+    path: Path, columns: tuple[str, ...], broken: Broken, split: Split, header: bool
+) -> Iterator[Row]:
+    nothing = ("",) * len(columns)
+    stream = lines(path, broken)
+    first, width, places = 1, len(columns), list(range(len(columns)))
+    if header:
+        _, names = next(split(stream, path, 1, 0, broken), (1, []))
+        first, width, places = 2, len(names), _places(path, names, columns)
+    for number, fields in split(stream, path, first, width, broken):
+        if len(fields) == width:
+            yield number, tuple(fields[i] for i in places)
+        else:
+            if any(map(str.strip, fields)):
+                what = f"{len(fields)} columns instead of {width}"
+                broken[number] = Finding(path, number, what, excerpt(" | ".join(fields)))
+            yield number, nothing
+
+
+def _places(path: Path, names: list[str], columns: tuple[str, ...]) -> list[int]:
+    for column in columns:
+        if names.count(column) != 1:
+            which = "two columns" if column in names else "no column"
+            raise UserError(
+                f"{path}:1: the header has {which} “{column}”; it reads: {', '.join(names)}"
+            )
+    return [names.index(column) for column in columns]
+
+
+def _tabs(
+    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken
+) -> Iterator[tuple[int, list[str]]]:
+    return ((number, line.split("\t")) for number, line in enumerate(stream, first))
+
+
+def _commas(
+    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken
+) -> Iterator[tuple[int, list[str]]]:
+    """Records of CSV. One that goes over several lines is broken, as its field has a newline.
+
+    A quote that is never closed would swallow the good lines that follow: when what it spans
+    is no record, only its first line is given up, and reading goes on from the second.
+    """
+    ahead: deque[str] = deque()
+    number = first
+    while True:
+        taken: list[str] = []
+        what = "line break inside a field"
+        try:
+            fields = next(csv.reader(_take(ahead, stream, taken), strict=True), [])
+        except csv.Error as error:
+            fields, what = [], f"not CSV ({error})"
+        if not taken:
+            return
+        if len(taken) > 1 and (not fields or width not in (0, len(fields))):
+            ahead.extendleft(reversed(taken[1:]))
+            del taken[1:]
+            what, fields = "quote that is not closed", []
+        if len(taken) > 1 or (not fields and taken[0].strip()):
+            broken[number] = Finding(path, number, what, excerpt(" ".join(taken)))
+            fields = []
+        yield number, fields
+        number += len(taken)
+
+
+def _take(ahead: deque[str], stream: Iterator[str], taken: list[str]) -> Iterator[str]:
+    """The lines put back, then those of the stream; each is noted in `taken`."""
+    while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
+        taken.append(line)
+        yield line + "\n"

@@ -1,0 +1,84 @@
+"""Token sequences on disk: one flat array, memory-mapped, with the places where each one begins.
+
+NAME.tokens    little-endian unsigned integers, 2 or 4 bytes each
+NAME.offsets   int64, one more than there are sequences
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import UserError
+
+Array = NDArray[np.integer]
+
+
+class Store:
+    """Sequences of symbols, by number."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
+        try:
+            self.offsets: NDArray[np.int64] = np.fromfile(offsets, "<i8")
+            count = int(self.offsets[-1])
+            width = tokens.stat().st_size // max(count, 1)
+            if count and (tokens.stat().st_size != count * width or width not in (2, 4)):
+                raise ValueError(f"{tokens} has not the {count} tokens that {offsets} speaks of")
+            self.tokens: Array = (
+                np.memmap(tokens, f"<u{width}", "r") if count else np.zeros(0, "<u2")
+            )
+        except (OSError, ValueError, IndexError) as error:
+            raise UserError(
+                f"the stored data cannot be read: {error}. Start a new run from the recipe"
+            ) from None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> Array:
+        return self.tokens[self.offsets[number] : self.offsets[number + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    @staticmethod
+    def write(
+        folder: Path, names: Sequence[str], size: int, rows: Iterable[Sequence[Sequence[int]]]
+    ) -> None:
+        """Write parallel stores, one for each name, from rows of one sequence per name.
+
+        `size` is the number of symbols; it decides how wide an integer is.
+        """
+        kind = "<u2" if size <= 1 << 16 else "<u4"
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [(folder / f"{name}.tokens").open("wb") for name in names]
+        ends: list[list[int]] = [[0] for _ in names]
+        try:
+            for row in rows:
+                for file, end, symbols in zip(files, ends, row, strict=True):
+                    file.write(np.asarray(symbols, kind).tobytes())
+                    end.append(end[-1] + len(symbols))
+        finally:
+            for file in files:
+                file.close()
+        for name, end in zip(names, ends, strict=True):
+            np.asarray(end, "<i8").tofile(folder / f"{name}.offsets")
+
+
+def pad(
+    rows: Sequence[Array], value: int, *, start: Sequence[int] = (), end: Sequence[int] = ()
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Rows of one length, filled up on the right with `value`, and the mask of what is real."""
+    lengths = np.array([len(row) for row in rows], np.int64) + len(start) + len(end)
+    longest = int(lengths.max(initial=0))
+    mask = np.arange(longest) < lengths[:, None]
+    table = np.full(mask.shape, value, np.int64)
+    table[:, : len(start)] = start
+    for line, row in zip(table, rows, strict=True):
+        line[len(start) : len(start) + len(row)] = row
+    for n, symbol in enumerate(end):
+        table[np.arange(len(rows)), lengths - len(end) + n] = symbol
+    return table, mask

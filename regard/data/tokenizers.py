@@ -1,0 +1,218 @@
+"""Text becomes symbols and back. Made by the `tokenizers` library, trained once, stored, hashed.
+
+    bpe, unigram   pieces of words over bytes: any text is covered and comes back unchanged
+    word           what stands between blanks; what was not seen becomes the unknown symbol
+    character      Unicode characters; what was not seen becomes the unknown symbol
+    bytes          UTF-8 bytes: 256 symbols, no training, any text comes back unchanged
+
+Special symbols have numbers but no spelling that text could match: their names hold a blank,
+which no symbol of any kind does, so the text "<end>" is just five characters.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tokenizers import (
+    Regex,
+    Tokenizer as Library,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+
+from regard.errors import UserError
+from regard.values import Count
+
+PAD, START, END, UNKNOWN = range(4)
+SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
+
+# A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
+WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How text is cut into symbols."""
+
+    kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
+    """What a symbol is."""
+    size: Count = 8000
+    """Number of symbols, special ones included, that training aims at (not for bytes)."""
+    joint: bool = True
+    """One vocabulary for source and target, or one for each."""
+    split: Literal["words", "blanks"] = "words"
+    """Pieces never cross the border of a word; for text that is tokenised already, of a blank."""
+    lowercase: bool = False
+    """Fold to lower case first (what comes out is lower case, too)."""
+    minimum: Count = 1
+    """Words and characters seen less often than this are unknown."""
+
+
+class Tokenizer:
+    """Symbols of one vocabulary."""
+
+    def __init__(self, text: str) -> None:
+        """From the JSON of the `tokenizers` library, as `save` writes it."""
+        self._json = text
+        try:
+            self._library = Library.from_str(text)
+        except Exception as error:  # the library raises bare Exceptions
+            raise UserError(f"not a tokenizer: {error}") from None
+        self._library.no_truncation()
+        self._pieces: dict[int, str] = {
+            n: piece for piece, n in self._library.get_vocab(with_added_tokens=False).items()
+        }
+        tree = json.loads(text)
+        self._over_bytes = (tree.get("decoder") or {}).get("type") == "ByteLevel"
+        # The first word of a text is spelt like any other, with a blank before it.
+        self._prefix = " " if (tree.get("pre_tokenizer") or {}).get("type") == "Sequence" else ""
+
+    @classmethod
+    def train(cls, config: Config, lines: Iterable[str]) -> "Tokenizer":
+        """A tokenizer for the text in `lines`, which is read once."""
+        return cls(_train(config, lines))
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokenizer":
+        try:
+            return cls(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: {error}") from None
+
+    def save(self, path: Path) -> None:
+        path.write_text(self._json, encoding="utf-8")
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(self._json.encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Symbols of each line, without start and end."""
+        texts = [self._prefix + line for line in lines]
+        found = self._library.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in found]
+
+    def decode(self, symbols: Sequence[int]) -> str:
+        """The text of `symbols`; special ones but the unknown are left out."""
+        text = self._library.decode([s for s in symbols if s > END], skip_special_tokens=False)
+        return text.removeprefix(self._prefix)
+
+    def pieces(self, symbols: Sequence[int]) -> list[str]:
+        """Each symbol as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
+        return [self._piece(symbol) for symbol in symbols]
+
+    def _piece(self, symbol: int) -> str:
+        if symbol <= UNKNOWN:
+            return SPECIAL[symbol].strip()
+        piece = self._pieces[symbol]
+        if not self._over_bytes:
+            return piece.replace(" ", "▁")
+        data = bytes(_BYTE_OF[glyph] for glyph in piece)
+        try:
+            return data.decode().replace(" ", "▁")
+        except UnicodeDecodeError:
+            return "".join(chr(b) if 32 < b < 127 else f"<{b:02X}>" for b in data)
+
+
+def _train(config: Config, lines: Iterable[str]) -> str:
+    # Merges are found by threads whose number must not matter; words are counted in order.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    normal = [normalizers.Lowercase()] if config.lowercase else []
+    match config.kind:
+        case "bpe" | "unigram":
+            library = _subword(config, (" " + line for line in lines))
+        case "bytes":
+            library = Library(models.BPE(_specials_first(sorted(_BYTE_OF)), []))
+            library.pre_tokenizer = pre_tokenizers.ByteLevel(False, use_regex=False)
+            library.decoder = decoders.ByteLevel()
+        case "word" | "character":
+            library = _whole(config, lines)
+    if normal:
+        library.normalizer = normalizers.Sequence(normal)
+    return library.to_str()
+
+
+def _subword(config: Config, lines: Iterator[str]) -> Library:
+    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    if config.size < len(SPECIAL) + len(alphabet):
+        raise UserError(
+            f"tokenizer.size: {config.size} is too small for {config.kind}: "
+            f"the bytes and special symbols alone are {len(SPECIAL) + len(alphabet)}"
+        )
+    pattern, rule = (WORDS, "isolated") if config.split == "words" else (" ", "merged_with_next")
+    cut = Regex(pattern) if config.split == "words" else pattern
+    library = Library(models.BPE() if config.kind == "bpe" else models.Unigram())
+    if config.lowercase:
+        library.normalizer = normalizers.Lowercase()
+    library.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(cut, rule), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    )
+    library.decoder = decoders.ByteLevel()
+    options: dict[str, Any] = {
+        "vocab_size": config.size,
+        "special_tokens": SPECIAL,
+        "initial_alphabet": alphabet,
+        "show_progress": False,
+    }
+    if config.kind == "bpe":
+        library.train_from_iterator(lines, trainers.BpeTrainer(**options))
+    else:
+        trainer = trainers.UnigramTrainer(unk_token=SPECIAL[UNKNOWN], **options)
+        library.train_from_iterator(lines, trainer)
+    return _without_added(library)
+
+
+def _without_added(library: Library) -> Library:
+    """Special symbols keep their numbers and lose their spelling; missing bytes are added."""
+    tree = json.loads(library.to_str())
+    tree["added_tokens"] = []
+    if tree["model"]["type"] == "Unigram":
+        vocabulary = tree["model"]["vocab"]
+        known = {piece for piece, _ in vocabulary}
+        worst = min(score for _, score in vocabulary)
+        vocabulary += [[glyph, worst - 1.0] for glyph in sorted(_BYTE_OF) if glyph not in known]
+    return Library.from_str(json.dumps(tree))
+
+
+def _whole(config: Config, lines: Iterable[str]) -> Library:
+    """Words or characters by falling frequency, then in alphabetical order."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        folded = line.lower() if config.lowercase else line
+        for symbol in folded.split() if config.kind == "word" else folded:
+            counts[symbol] = counts.get(symbol, 0) + 1
+    ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+    often = [symbol for symbol in ranked if counts[symbol] >= config.minimum]
+    vocabulary = _specials_first(often[: max(0, config.size - len(SPECIAL))])
+    library = Library(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]))
+    if config.kind == "word":
+        library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    else:
+        library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+        library.decoder = decoders.Fuse()
+    return library
+
+
+def _specials_first(symbols: Sequence[str]) -> dict[str, int]:
+    return {symbol: n for n, symbol in enumerate([*SPECIAL, *symbols])}
+
+
+def _byte_glyphs() -> dict[str, int]:
+    """The library writes byte b as a printable character: itself, or the next free one from 256."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in plain]
+    return {chr(b): b for b in plain} | {chr(256 + n): b for n, b in enumerate(others)}
+
+
+_BYTE_OF = _byte_glyphs()

@@ -1,0 +1,1 @@
+"""Tokens and a state in, hidden vectors and the new state out."""

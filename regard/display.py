@@ -1,0 +1,165 @@
+"""What a person sees on the terminal. Progress goes to stderr, results to stdout."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from regard.metrics import Comparison, Score
+from regard.runs import Run
+from regard.train.loop import Progress
+
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+results = Console(highlight=False, soft_wrap=True)
+FIGURES = ("nll", "perplexity", "bleu", "chrf", "exact", "accuracy")
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say what takes its time; how long it took, where nobody watches."""
+    start = time.perf_counter()
+    if errors.is_terminal:
+        with errors.status(f"{what} …"):
+            yield
+    else:
+        yield
+        errors.print(f"{what}: {time.perf_counter() - start:.1f} s", markup=False)
+
+
+@contextmanager
+def training(run: Run, *, as_json: bool = False) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A callback that shows records: a bar on a terminal, lines elsewhere."""
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    settings = run.recipe.train
+    with Bar(*columns, console=errors, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("training", total=settings.updates)
+
+        def show(record: dict[str, Any]) -> None:
+            if as_json:
+                print(json.dumps(record, ensure_ascii=False), flush=True)
+            if record["kind"] == "train":
+                bar.update(task, completed=record["update"], description=_short(record))
+            if not errors.is_terminal or record["kind"] != "train":
+                bar.console.print(_line(record), markup=False)
+
+        yield show
+
+
+def _short(record: Mapping[str, Any]) -> str:
+    return f"loss {record['nll']:.3f}, {record['tokens_per_second']:,.0f} tokens/s"
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """A record as a line of text."""
+    match record["kind"]:
+        case "warning":
+            return f"warning: {record['text']}"
+        case "refused":
+            return f"update {record['update']}: refused, its gradient is not finite"
+        case "validation":
+            figures = (f"{n} {record[n]:.4g}" for n in FIGURES if n in record)
+            return f"update {record['update']:,}: validation: {', '.join(figures)}"
+    return (
+        f"update {record['update']:,}: {_short(record)}, rate {record['rate']:.2e}, "
+        f"{record['tokens'] / 1e6:.2f} M tokens in {record['seconds']:.0f} s"
+    )
+
+
+def summary(run: Run, progress: Progress) -> None:
+    """How training ended, and what can be done next."""
+    if progress.finished:
+        best = f", best {run.recipe.train.metric} {progress.best:.4g}" if progress.best else ""
+        errors.print(
+            f"trained {progress.update:,} updates on {progress.tokens:,} target tokens in "
+            f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){best}\n"
+            f"score it:   regard evaluate {run.folder}\n"
+            f"use it:     regard predict {run.folder} FILE\n"
+            f"curves:     {run.folder / 'curves.png'}",
+            markup=False,
+        )
+    else:
+        errors.print(
+            f"stopped and saved at update {progress.update:,}; "
+            f"to go on: regard train --resume {run.folder}",
+            markup=False,
+        )
+
+
+def scores(
+    run: Path,
+    part: str,
+    found: Mapping[str, Score],
+    comparison: Comparison | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Scores with their signatures."""
+    if as_json:
+        table = {n: {"score": s.value, "signature": s.signature} for n, s in found.items()}
+        output: dict[str, Any] = {"run": str(run), "part": part, "scores": table}
+        if comparison is not None:
+            output["comparison"] = str(comparison)
+        print(json.dumps(output, ensure_ascii=False))
+        return
+    for name, score in found.items():
+        results.print(f"{name:>6} {score.value:7.2f}   {score.signature}", markup=False)
+    if comparison is not None:
+        results.print(str(comparison), markup=False)
+
+
+def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
+    """The whole text's log-probability and perplexity."""
+    import math
+
+    total = math.fsum(line["log_prob"] for line in found)
+    count = sum(len(line["log_probs"]) for line in found)
+    if count:
+        errors.print(
+            f"{len(found):,} lines, {count:,} symbols: log-probability {total:.2f}, "
+            f"perplexity {math.exp(-total / count):.4f}",
+            markup=False,
+        )
+
+
+def data_sets(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """All data sets, a line each."""
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    table = Table("name", "what", "licence", "here", box=None)
+    for entry in found:
+        here = "yes" if entry["present"] else ""
+        table.add_row(entry["name"], entry["what"], entry["licence"], here)
+    Console(highlight=False).print(table)
+
+
+def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
+    """One data set, with the first lines of its files."""
+    if as_json:
+        print(json.dumps({**entry, "sample": sample}, ensure_ascii=False))
+        return
+    for key, value in entry.items():
+        if key != "files":
+            results.print(f"{key}: {value}", markup=False)
+    for file in entry["files"]:
+        results.print(f"  {file}", markup=False)
+    for name, lines in sample.items():
+        results.print(f"\n{name}", markup=False)
+        for line in lines:
+            results.print(f"  {line}", markup=False)
+
+
+def warn(text: str) -> None:
+    print(f"regard: {text}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Sequence in, Sequence out."""

@@ -1,0 +1,155 @@
+"""The Python front door: what the command line does, as functions."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard import config
+from regard.errors import UserError
+from regard.metrics import Comparison, Score, paired_bootstrap
+from regard.parts import Part, module
+from regard.runs import Run, train as train_run
+from regard.tasks import Prediction
+from regard.train.device import pick
+
+CHUNK = 4096
+
+
+class Predictor:
+    """A trained model with all that it needs to be used."""
+
+    def __init__(self, run: Run, *, checkpoint: str = "final", device: str = "cpu") -> None:
+        self.run = run
+        self.task = run.task
+        self.model = run.model(checkpoint, pick(device))
+
+    def search(self, kind: str | None = None, **options: Any) -> Part:
+        """The recipe's search, or another; `options` are keys of that search's section."""
+        chosen: Part = self.run.recipe.task.search
+        if kind is not None and kind != chosen.kind:
+            chosen = Part(kind, module("search", kind).Config())
+        known = {field.name for field in dataclasses.fields(chosen.config)}
+        for name in options:
+            if name not in known:
+                there = ", ".join(sorted(known))
+                raise UserError(f"{chosen.kind} search has no setting {name!r}; it has {there}")
+        return Part(chosen.kind, dataclasses.replace(chosen.config, **options))
+
+    def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:
+        """One text for each input, in order. Options: those of `predictions`."""
+        return [prediction.text for prediction in self.predictions(inputs, **options)]
+
+    def predictions(
+        self,
+        inputs: Sequence[str],
+        *,
+        search: str | None = None,
+        batch: int = 64,
+        prefixes: Sequence[str] | None = None,
+        align: bool = False,
+        first: int = 0,
+        **options: Any,
+    ) -> Iterator[Prediction]:
+        """One Prediction for each input, in order.
+
+        `prefixes` are what outputs must begin with, `align` asks for alignments, `first` is the
+        number of the first input, by which samples are drawn; other options are the search's.
+        """
+        if isinstance(inputs, str):
+            raise UserError("predict takes a list of texts, not one text")
+        if prefixes is not None and len(prefixes) != len(inputs):
+            raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
+        return self.task.predict(
+            self.model,
+            inputs,
+            self.search(search, **options),
+            batch=batch,
+            prefixes=prefixes,
+            align_tokens=align,
+            first=first,
+        )
+
+    def stream(
+        self, inputs: Iterable[str], *, prefix: str | None = None, **options: Any
+    ) -> Iterator[Prediction]:
+        """As `predictions`, for inputs that come one after the other and may be very many."""
+        source, first = iter(inputs), 0
+        while chunk := list(islice(source, CHUNK)):
+            prefixes = None if prefix is None else [prefix] * len(chunk)
+            yield from self.predictions(chunk, prefixes=prefixes, first=first, **options)
+            first += len(chunk)
+
+    def evaluate(
+        self, part: str = "test", *, search: str | None = None, batch: int = 64, **options: Any
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Scores on a part of the recipe's data, with signatures, and the predictions."""
+        return self.task.evaluate(self.model, part, self.search(search, **options), batch=batch)
+
+    def compare(
+        self, mine: Sequence[Prediction], other: "Predictor", part: str, **options: Any
+    ) -> Comparison:
+        """Whether two runs differ by more than chance on a part: paired bootstrap."""
+        sources, references = self.task.references(part)
+        if other.task.references(part)[1] != references:
+            raise UserError(f"{self.run.folder} and {other.run.folder} have different {part} parts")
+        texts = {
+            str(self.run.folder): [prediction.text for prediction in mine],
+            str(other.run.folder): other.predict(sources, **options),
+        }
+        how = self.run.recipe.task.evaluation
+        return paired_bootstrap(texts, references, tokenize=how.tokenize)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[dict[str, Any]]:
+        """log-probability and perplexity of each target, given its source."""
+        if len(sources) != len(targets):
+            raise UserError(f"{len(sources)} sources, but {len(targets)} targets")
+        return list(self.task.score(self.model, sources, targets))
+
+
+def load(run: str | Path, *, checkpoint: str = "final", device: str = "cpu") -> Predictor:
+    """Open a run for use."""
+    return Predictor(Run(Path(run)), checkpoint=checkpoint, device=device)
+
+
+def train(
+    recipe: str | Path | dict[str, Any],
+    *overrides: str,
+    to: str | Path | None = None,
+    resume: str | Path | None = None,
+    start_from: str | Path | None = None,
+    callback: Callable[[dict[str, Any]], None] | None = None,
+) -> Predictor:
+    """Train a recipe (a file, a shipped one's name, or a table) and open the result.
+
+    `callback` gets each record as it is written: training and validation figures, warnings.
+    """
+    given = Run(Path(start_from)) if start_from else None
+    callbacks = [callback] if callback else []
+    if resume is not None:
+        run = Run(Path(resume))
+    else:
+        run = Run.create(*prepared(recipe, overrides, to), given)
+    train_run(run, callbacks, given)
+    return Predictor(run)
+
+
+def prepared(
+    recipe: str | Path | dict[str, Any], overrides: Sequence[str], to: str | Path | None
+) -> tuple[Path, config.Recipe]:
+    """The folder and the checked recipe of a new run."""
+    if isinstance(recipe, dict):
+        loaded, name = config.recipe(recipe), str(recipe.get("task", "run"))
+    else:
+        loaded, name = config.load(Path(recipe), overrides), Path(recipe).stem
+    return Path(to) if to else free_folder(name), loaded
+
+
+def free_folder(name: str) -> Path:
+    """runs/NAME, or runs/NAME-2, … if that is taken."""
+    numbers = iter(range(2, 10_000))
+    folder = Path("runs") / name
+    while folder.exists():
+        folder = Path("runs") / f"{name}-{next(numbers)}"
+    return folder

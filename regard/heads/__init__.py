@@ -1,0 +1,1 @@
+"""Hidden vectors become logits, or loss terms."""

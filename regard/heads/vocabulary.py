@@ -1,0 +1,54 @@
+"""A distribution over the next symbol."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers.cross_entropy import cross_entropy
+from regard.types import Term, Terms
+from regard.values import Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The projection to the vocabulary and its loss."""
+
+    smoothing: Share = 0.1
+    """Label smoothing: this much of the probability is spread over the vocabulary."""
+    bias: bool = False
+    """Whether each symbol has a bias."""
+
+
+class Head(nn.Module):
+    """p(v | h) = softmax(h Wᵀ + b)_v. The weight may be that of an embedding."""
+
+    def __init__(self, config: Config, dim: int, symbols: int, weight: nn.Parameter | None) -> None:
+        super().__init__()
+        self.smoothing = config.smoothing
+        self.weight = nn.Parameter(torch.empty(symbols, dim)) if weight is None else weight
+        if weight is None:
+            nn.init.normal_(self.weight, std=dim**-0.5)
+        self.bias = nn.Parameter(torch.zeros(symbols)) if config.bias else None
+        self.precision = torch.float32
+
+    def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        return F.linear(hidden, self.weight, self.bias)
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "B T D"],
+        targets: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"],
+    ) -> Terms:
+        """The smoothed loss, which is trained, and the plain one, which is reported."""
+        kept = mask.flatten().nonzero().squeeze(1)
+        states = hidden.flatten(0, 1).index_select(0, kept)
+        symbols = targets.flatten().index_select(0, kept)
+        smoothed, plain = cross_entropy(
+            states, self.weight, self.bias, symbols, self.smoothing, precision=self.precision
+        )
+        count = len(symbols)
+        return {"smoothed": Term(smoothed, count), "nll": Term(plain, count, 0.0)}

@@ -1,0 +1,1 @@
+"""A field of the batch becomes a Sequence of vectors."""

@@ -1,0 +1,1 @@
+"""Looking into a model: capture, intervene, reports and plots."""

@@ -1,0 +1,1 @@
+"""Equations as modules: what the parts are made of."""

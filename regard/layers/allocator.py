@@ -1,0 +1,33 @@
+"""Memory that one step frees is what the next step asks for: let the process keep it.
+
+glibc's malloc asks the kernel for a fresh mapping when a tensor is large, and gives it back when
+the tensor dies. The kernel fills new pages with zeros, one page fault for each 4 KiB, at every step
+again; for element-wise layers that costs more than their arithmetic.
+"""
+
+import ctypes
+import platform
+
+# The keys of mallopt(3), from <malloc.h>.
+M_TRIM_THRESHOLD = -1
+M_TOP_PAD = -2
+M_MMAP_THRESHOLD = -3
+
+LARGEST = 2**31 - 1
+"""mallopt takes an int; only what is larger than this is still mapped on its own."""
+PAD = 64 * 2**20
+"""How much more than needed is asked for when the heap has to grow."""
+
+
+def keep_pages() -> bool:
+    """Keep freed memory in this process instead of returning it; says whether that took effect.
+
+    Changes malloc for the whole process, so it belongs at a program's start, not in a library's
+    import. The process stays as large as it once was. Elsewhere than on glibc it does nothing.
+    """
+    if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt.argtypes, mallopt.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
+    settings = {M_MMAP_THRESHOLD: LARGEST, M_TRIM_THRESHOLD: LARGEST, M_TOP_PAD: PAD}
+    return all(mallopt(key, value) == 1 for key, value in settings.items())

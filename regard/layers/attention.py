@@ -1,0 +1,140 @@
+"""Attention (Vaswani et al. 2017, section 3.2)."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers.position import Rotary
+from regard.layers.probe import probe, watched
+
+Mask = Bool[Tensor, "*#B #T S"]
+Cache = tuple[Float[Tensor, "R H S K"], Float[Tensor, "R H S K"]]
+"""Keys and values of the positions read so far."""
+
+
+def attention_weights(
+    query: Float[Tensor, "*B T K"], key: Float[Tensor, "*B S K"], mask: Mask | None = None
+) -> Float[Tensor, "*B T S"]:
+    """How much each query looks at each key:  A = softmax(Q Kᵀ / √K)  over the keys.
+
+    Where the mask is False the weight is exactly zero. A query that may look at nothing gets
+    zeros everywhere, not NaN.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (*B, T, S)
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def attention(
+    query: Float[Tensor, "*B T K"],
+    key: Float[Tensor, "*B S K"],
+    value: Float[Tensor, "*B S E"],
+    mask: Mask | None = None,
+) -> tuple[Float[Tensor, "*B T E"], Float[Tensor, "*B T S"]]:
+    """The equation as it stands in the paper:  Z = A V,  and the weights A themselves."""
+    weights = attention_weights(query, key, mask)
+    return weights @ value, weights
+
+
+class MultiHeadAttention(nn.Module):
+    """H attentions side by side, each with its own projections of dimension K = D / H.
+
+        head_i = attention(x W_i^Q, y W_i^K, y W_i^V),   z = [head_1; …; head_H] W^O
+
+    x asks, y answers: y = x in self-attention, y = the encoder's output in cross-attention.
+    Self-attention projects queries, keys and values in one product, cross-attention keys and
+    values in one, as the memory is projected only once.
+    """
+
+    def __init__(self, dim: int, heads: int, *, bias: bool = True, cross: bool = False) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not a multiple of heads {heads}")
+        self.heads = heads
+        self.cross = cross
+        if cross:
+            self.query = nn.Linear(dim, dim, bias=bias)
+            self.key_value = nn.Linear(dim, 2 * dim, bias=bias)
+        else:
+            self.query_key_value = nn.Linear(dim, 3 * dim, bias=bias)
+        self.output = nn.Linear(dim, dim, bias=bias)
+        self.reset()
+
+    def reset(self) -> None:
+        """Glorot uniform for each projection by itself, biases zero."""
+        fused = self.key_value if self.cross else self.query_key_value
+        for block in fused.weight.chunk(2 if self.cross else 3):
+            nn.init.xavier_uniform_(block)
+        nn.init.xavier_uniform_(self.output.weight)
+        if self.cross:
+            nn.init.xavier_uniform_(self.query.weight)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        mask: Bool[Tensor, "#B #1 #T S"] | None,
+        *,
+        past: Cache | None = None,
+        rotary: Rotary | None = None,
+        causal: bool = False,
+    ) -> tuple[Float[Tensor, "R T D"], Cache]:
+        """Self-attention over `past` and x. `causal` says that the mask is just the triangle."""
+        query, key, value = (_split(p, self.heads) for p in self.query_key_value(x).chunk(3, -1))
+        if rotary is not None:
+            start = 0 if past is None else past[0].shape[2]
+            query, key = rotary(query, start), rotary(key, start)
+        if past is not None:
+            key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
+        return self.output(self._attend(query, key, value, mask, causal)), (key, value)
+
+    def project(self, memory: Float[Tensor, "B S D"]) -> Cache:
+        """Keys and values of the memory, made once for all the steps that look at it."""
+        key, value = (_split(p, self.heads) for p in self.key_value(memory).chunk(2, -1))
+        return key, value
+
+    def look(
+        self, x: Float[Tensor, "R T D"], memory: Cache, mask: Bool[Tensor, "B 1 1 S"] | None
+    ) -> Float[Tensor, "R T D"]:
+        """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
+        rows, length, dim = x.shape
+        sentences = memory[0].shape[0]
+        query = _split(self.query(x).view(sentences, -1, dim), self.heads)  # (B, H, R/B·T, K)
+        heads = self._attend(query, *memory, mask, False).reshape(rows, length, dim)
+        output: Tensor = self.output(heads)
+        return output
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
+    ) -> Float[Tensor, "B T D"]:
+        if watched():
+            if causal and mask is None:
+                mask = causal_mask(query.shape[2], key.shape[2], query.device)
+            weights = probe("weights", attention_weights(query, key, mask))
+            heads = probe("heads", weights @ value)  # (B, H, T, K)
+        else:
+            heads = F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
+        return heads.transpose(1, 2).flatten(2)
+
+
+def causal_mask(
+    length: int, total: int, device: torch.device
+) -> Bool[Tensor, "1 1 {length} {total}"]:
+    """Position t of the last `length` out of `total` sees what is not after it."""
+    mask = torch.ones(length, total, dtype=torch.bool, device=device).tril(total - length)
+    return mask[None, None]
+
+
+def attend_to(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"] | None:
+    """The mask as attention wants it; None, which is faster, where there is no padding."""
+    return None if bool(mask.all()) else mask[:, None, None]
+
+
+def _split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)

@@ -1,0 +1,52 @@
+"""The position-wise feed-forward network (Vaswani et al. 2017, section 3.3)."""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers.dropout import Dropout
+from regard.layers.probe import probe
+
+Activation = Literal["relu", "gelu", "swiglu"]
+
+
+class FeedForward(nn.Module):
+    """The same small network at each position.
+
+    relu, gelu:  f(x) = σ(x W₁ + b₁) W₂ + b₂
+    swiglu:      f(x) = (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂     (Shazeer 2020)
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        inner: int,
+        activation: Activation = "relu",
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.up = nn.Linear(dim, inner, bias=bias)
+        self.gate = nn.Linear(dim, inner, bias=bias) if activation == "swiglu" else None
+        self.down = nn.Linear(inner, dim, bias=bias)
+        self.dropout = Dropout(dropout)
+        for linear in (self.up, self.gate, self.down):
+            if linear is not None:
+                nn.init.xavier_uniform_(linear.weight)
+                if bias:
+                    nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        inner = self.up(x)
+        if self.gate is not None:
+            inner = F.silu(inner) * self.gate(x)
+        elif self.activation == "gelu":
+            inner = F.gelu(inner)
+        else:
+            inner = F.relu(inner)
+        output: Tensor = self.down(self.dropout(probe("inner", inner)))
+        return output

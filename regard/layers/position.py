@@ -1,0 +1,114 @@
+"""What tells a position apart (Vaswani et al. 2017, section 3.5; Su et al. 2021 for rotary).
+
+Sinusoidal, learned and one-hot encodings are added to the embeddings, rotary ones turn queries
+and keys inside the attention. All are functions of the position alone.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.errors import UserError
+
+Kind = Literal["sinusoidal", "learned", "one_hot", "rotary", "none"]
+Layout = Literal["interleaved", "halves"]
+
+
+def sinusoid(
+    length: int, dim: int, layout: Layout = "interleaved", *, base: float = 10_000.0
+) -> Float[Tensor, "{length} {dim}"]:
+    """P(t, 2i) = sin(t / base^(2i/D)),  P(t, 2i+1) = cos(t / base^(2i/D)).
+
+    The paper interleaves sines and cosines; `halves` puts all sines before all cosines, as
+    Marian does. For an odd dimension the last column is a sine.
+    """
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(base) / dim))
+    angle = position * rate  # (length, ⌈dim/2⌉)
+    table = torch.empty(length, dim, dtype=torch.float64)
+    if layout == "interleaved":
+        table[:, 0::2], table[:, 1::2] = angle.sin(), angle.cos()[:, : dim // 2]
+    else:
+        half = angle.shape[1]
+        table[:, :half], table[:, half:] = angle.sin(), angle.cos()[:, : dim // 2]
+    return table.float()
+
+
+class PositionalEncoding(nn.Module):
+    """x_t ↦ x_t + P(t).
+
+    `sinusoidal` has no parameters and reaches any length; `learned` has a row per position up to
+    `limit`; `one_hot` adds the t-th unit vector to the t-th dimension, so it needs limit ≤ dim;
+    `rotary` and `none` add nothing here.
+    """
+
+    table: Tensor
+
+    def __init__(
+        self, kind: Kind, dim: int, limit: int = 1024, layout: Layout = "interleaved"
+    ) -> None:
+        super().__init__()
+        self.kind, self.dim, self.limit, self.layout = kind, dim, limit, layout
+        match kind:
+            case "learned":
+                self.weight = nn.Parameter(torch.empty(limit, dim))
+                nn.init.normal_(self.weight, std=dim**-0.5)
+            case "sinusoidal":
+                self.register_buffer("table", sinusoid(limit, dim, layout), persistent=False)
+            case "one_hot":
+                if limit > dim:
+                    raise UserError(f"one_hot positions need limit ≤ dim, not {limit} > {dim}")
+                self.register_buffer("table", torch.eye(limit, dim), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+        if self.kind in ("none", "rotary"):
+            return x
+        return x + self.rows(start, x.shape[1]).to(x.dtype)
+
+    def rows(self, start: int, length: int) -> Float[Tensor, "{length} D"]:
+        """P(start), …, P(start + length − 1)."""
+        table = self.weight if self.kind == "learned" else self.table
+        if start + length <= table.shape[0]:
+            return table[start : start + length]
+        if self.kind == "sinusoidal":
+            longer = sinusoid(start + length, self.dim, self.layout)
+            return longer[start:].to(table.device)
+        raise UserError(
+            f"position {start + length} is beyond the {table.shape[0]} that the model has learnt: "
+            "cut the text, or train with a larger model.position.limit"
+        )
+
+
+class Rotary(nn.Module):
+    """Turn each pair (x_2i, x_2i+1) of a query or key at position t by the angle t / base^(2i/K).
+
+    The product of a query at t and a key at s then depends on t − s alone.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, dim: int, limit: int = 1024, *, base: float = 10_000.0) -> None:
+        super().__init__()
+        if dim % 2:
+            raise UserError(f"rotary positions need an even dimension per head, not {dim}")
+        self.dim, self.base = dim, base
+        self._set(limit)
+
+    def _set(self, limit: int) -> None:
+        table = sinusoid(limit, self.dim, base=self.base)
+        self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
+        self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B H T K"], start: int = 0) -> Float[Tensor, "B H T K"]:
+        end = start + x.shape[2]
+        sin, cos = self.sin, self.cos
+        if end > sin.shape[0]:
+            table = sinusoid(end, self.dim, base=self.base).to(x.device)
+            sin, cos = table[:, 0::2], table[:, 1::2]
+        sin, cos = sin[start:end].to(x.dtype), cos[start:end].to(x.dtype)
+        even, odd = x[..., 0::2], x[..., 1::2]
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)

@@ -1,0 +1,41 @@
+"""Residual connections with normalisation (Vaswani et al. 2017, section 3.1; Xiong et al. 2020)."""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.dropout import dropout_add
+
+Norm = Literal["post", "pre"]
+Normalisation = Literal["layer", "rms"]
+
+
+def normalisation(kind: Normalisation, dim: int) -> nn.Module:
+    """LayerNorm:  (x − mean x) / √(var x + ε) ⊙ g + b;   RMSNorm:  x / √(mean x² + ε) ⊙ g."""
+    return nn.LayerNorm(dim) if kind == "layer" else nn.RMSNorm(dim, eps=1e-6)
+
+
+class Residual(nn.Module):
+    """What stands around a sublayer f.
+
+        post-norm, as in the paper:   x ↦ norm(x + dropout(f(x)))
+        pre-norm:                     x ↦ x + dropout(f(norm(x)))
+
+    In two halves, because sublayers take and give more than x:  y = f(enter(x)), x = leave(x, y).
+    """
+
+    def __init__(self, dim: int, norm: Norm, kind: Normalisation, dropout: float) -> None:
+        super().__init__()
+        self.pre = norm == "pre"
+        self.norm = normalisation(kind, dim)
+        self.dropout = dropout
+
+    def enter(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        result: Tensor = self.norm(x) if self.pre else x
+        return result
+
+    def leave(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        total = dropout_add(y, x, self.dropout, self.training)
+        result: Tensor = total if self.pre else self.norm(total)
+        return result

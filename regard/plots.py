@@ -1,0 +1,415 @@
+"""Pictures of a training, of attention, of scores: PNG or SVG by the name's ending.
+
+Every picture has two functions: `x_figure(…)` draws it, `x(…, path)` writes it. Matplotlib is
+imported when the first one is drawn; pyplot, which keeps every figure it makes, is never used.
+"""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsFloat, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.axis
+    import matplotlib.figure
+
+# Okabe and Ito's colours, told apart with any kind of colour vision; the yellow, too pale for
+# lines on white, is left out.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+HATCHES = ("", "///", "...", "xxx")
+INK, GRID = "#333333", "#DDDDDD"
+
+STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "figure.dpi": 150,
+    "figure.titlesize": 11,
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "savefig.dpi": 150,
+    "svg.fonttype": "none",  # text stays text: small files that can be searched
+    "svg.hashsalt": "regard",  # equal pictures are equal files
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar is a dollar
+    "xtick.color": INK,
+    "xtick.labelsize": 8,
+    "ytick.color": INK,
+    "ytick.labelsize": 8,
+}
+# For what the main font lacks, the first of these that are installed.
+FALLBACKS = (
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "Source Han Sans", "WenQuanYi Micro Hei",
+    "Hiragino Sans", "PingFang SC", "Apple SD Gothic Neo", "Yu Gothic", "Microsoft YaHei",
+    "Malgun Gothic", "Arial Unicode MS",
+)  # fmt: skip
+
+PLACES = {"update", "tokens", "epoch", "index", "seconds", "time"}
+"""Numbers of a record that say where and when: no curves."""
+
+NAMES = {
+    "bleu": "BLEU",
+    "cer": "character error rate (%)",
+    "chrf": "chrF",
+    "exact": "exact match (%)",
+    "nll": "negative log-likelihood",
+    "per": "phoneme error rate (%)",
+    "ter": "TER",
+    "tokens_per_second": "target tokens per second",
+    "train": "training",
+    "wer": "word error rate (%)",
+}
+
+Curve = tuple[list[int], list[float]]
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """Our look, whatever the user's matplotlibrc says; all is as before afterwards."""
+    import matplotlib
+    from matplotlib import font_manager
+
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    fonts = ["DejaVu Sans", *(name for name in FALLBACKS if name in installed), "sans-serif"]
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A character that no font has is drawn as a box.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(cast(Any, STYLE | {"font.family": fonts}))
+        yield
+
+
+def curves(records: Sequence[Mapping[str, Any]], path: Path | str) -> None:
+    """A run's training curves, from its metrics: see `curves_figure`."""
+    _save(lambda: curves_figure(records), path)
+
+
+@_style()
+def curves_figure(records: Sequence[Mapping[str, Any]]) -> "matplotlib.figure.Figure":
+    """One panel per quantity, over the updates; training and validation share a panel.
+
+    A record is {"kind": "train" or "validation", "update": n, "tokens": targets seen so far,
+    quantity: number, …}. Where a resumed run repeats an update, the later record counts.
+    """
+    from matplotlib.figure import Figure
+
+    panels = _panels(records)
+    if not panels:
+        raise UserError("no curve to draw: no record has an update and a number")
+    columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(0.4 + 3.7 * columns, 0.8 + 2.3 * rows), layout="constrained")
+    cast(Any, figure.get_layout_engine()).set(w_pad=0.1, h_pad=0.06)
+    axes = figure.subplots(rows, columns, squeeze=False).flatten()
+    kinds = list(dict.fromkeys(kind for lines in panels.values() for kind in lines))
+    handles = {}
+    for ax, (quantity, lines) in zip(axes, panels.items(), strict=False):
+        for kind, (updates, values) in lines.items():
+            marker = "o" if kind != "train" or len(updates) == 1 else None
+            colour = COLOURS[kinds.index(kind) % len(COLOURS)]
+            [handles[kind]] = ax.plot(
+                updates, values, color=colour, marker=marker, markersize=3, linewidth=1.3
+            )
+        ax.set_ylabel(_name(quantity))
+    last = max(n for lines in panels.values() for updates, _ in lines.values() for n in updates)
+    for number, ax in enumerate(axes):
+        ax.set_xlim(0, 1.02 * max(last, 1))
+        _ticks(ax.xaxis, integer=True)
+        _ticks(ax.yaxis)
+        if number + columns >= len(panels):
+            ax.set_xlabel("updates")
+        if number >= len(panels):
+            ax.remove()
+    _token_axes(list(axes[: min(columns, len(panels))]), records)
+    names = [_name(kind) for kind in handles]
+    figure.legend(handles.values(), names, loc="outside upper center", ncols=len(names))
+    return figure
+
+
+def _panels(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Curve]]:
+    """{quantity: {kind: (updates, values)}}: loss, what validation measures, the rest."""
+    points: dict[str, dict[str, dict[int, float]]] = {}
+    for record in records:
+        for quantity, value in record.items():
+            if "update" in record and quantity not in PLACES and _is_number(value):
+                lines = points.setdefault(quantity, {})
+                line = lines.setdefault(str(record.get("kind", "train")), {})
+                line[int(record["update"])] = float(value) if math.isfinite(value) else math.nan
+
+    def order(quantity: str) -> int:
+        late = ("learning_rate", "tokens_per_second")
+        if quantity in late:
+            return 3 + late.index(quantity)
+        return 0 if quantity == "loss" else 1 if points[quantity].keys() - {"train"} else 2
+
+    return {
+        quantity: {
+            kind: (sorted(line), [line[update] for update in sorted(line)])
+            for kind, line in points[quantity].items()
+        }
+        for quantity in sorted(points, key=order)
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _token_axes(
+    axes: Sequence["matplotlib.axes.Axes"], records: Sequence[Mapping[str, Any]]
+) -> None:
+    """A second axis on top that counts target tokens, if the records do."""
+    seen = {0: 0}
+    for record in records:
+        if "update" in record and _is_number(record.get("tokens")):
+            seen[int(record["update"])] = record["tokens"]
+    updates = np.array(sorted(seen), dtype=float)
+    tokens = np.array([seen[update] for update in sorted(seen)], dtype=float)
+    if len(updates) < 2 or (np.diff(tokens) <= 0).any():
+        return
+    # Straight on beyond both ends, as far as margins and zooming may go.
+    updates, tokens = (np.array([-9 * x[-1], *x, 10 * x[-1]]) for x in (updates, tokens))
+
+    def forward(update: Any) -> Any:
+        return np.interp(update, updates, tokens)
+
+    def backward(token: Any) -> Any:
+        return np.interp(token, tokens, updates)
+
+    for ax in axes:
+        top = ax.secondary_xaxis("top", functions=(forward, backward))
+        top.set_xlabel("target tokens")
+        _ticks(top.xaxis)
+
+
+def attention(
+    weights: npt.ArrayLike,
+    source: Sequence[str],
+    target: Sequence[str],
+    path: Path | str,
+    title: str = "",
+) -> None:
+    """Where every target position looks: see `attention_figure`."""
+    _save(lambda: attention_figure(weights, source, target, title), path)
+
+
+@_style()
+def attention_figure(
+    weights: npt.ArrayLike, source: Sequence[str], target: Sequence[str], title: str = ""
+) -> "matplotlib.figure.Figure":
+    """Weights (T, S), or (H, T, S) with a panel per head, on one scale from 0 to 1.
+
+    The source runs along the top, the target down the side; values that are not finite are grey.
+    """
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    heads = np.ma.masked_invalid(np.asarray(weights, dtype=float))
+    heads = heads[None] if heads.ndim == 2 else heads  # (H, T, S)
+    shape = (len(target), len(source))
+    if heads.ndim != 3 or heads.shape[1:] != shape or not heads.size:
+        raise ValueError(f"weights {np.shape(weights)} for (target, source) labels {shape}")
+    rows, columns = _grid(*heads.shape)
+    cell = min(0.2, 15 / (columns * len(source)), 15 / (rows * len(target)))  # inches
+    above, beside = [_text(token) for token in source], [_text(token) for token in target]
+    wide, high = max(cell * len(source), 0.6), max(cell * len(target), 0.3)
+    figure = Figure(
+        figsize=(
+            1.5 + 0.07 * max(map(len, beside)) + columns * (wide + 0.1),
+            0.7 + 0.07 * max(map(len, above)) + rows * (high + 0.3),
+        ),
+        layout="constrained",
+    )
+    axes = figure.subplots(rows, columns, squeeze=False).flatten()
+    colours = colormaps["Blues"].with_extremes(bad="#BBBBBB")
+    for number, (ax, head) in enumerate(zip(axes, heads, strict=False)):
+        image = ax.imshow(
+            head, cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        _label_tokens(ax.xaxis, above if number < columns else None, cell, "source", 90)
+        _label_tokens(ax.yaxis, beside if number % columns == 0 else None, cell, "target", 0)
+        ax.xaxis.tick_top()
+        ax.xaxis.set_label_position("top")
+        ax.grid(False)
+        ax.spines[:].set_visible(True)
+        if len(heads) > 1:
+            name = f"head {number + 1}"
+            ax.text(0.5, -0.05 / high, name, va="top", ha="center", transform=ax.transAxes)
+    for ax in axes[len(heads) :]:
+        ax.remove()
+    panels = list(axes[: len(heads)])
+    bar = figure.colorbar(image, ax=panels, label="attention weight", aspect=30, pad=0.02)
+    bar.outline.set_visible(False)
+    if title:
+        figure.suptitle(_text(title, 120))
+    return figure
+
+
+def _grid(heads: int, high: int, wide: int) -> tuple[int, int]:
+    """(rows, columns) of panels that together come near to three by two and leave few gaps."""
+
+    def waste(columns: int) -> float:
+        rows = math.ceil(heads / columns)
+        gaps = rows * columns - heads
+        return abs(math.log(columns * wide / (rows * high) / 1.5)) + gaps / heads
+
+    columns = min(range(1, heads + 1), key=waste)
+    return math.ceil(heads / columns), columns
+
+
+def _label_tokens(
+    axis: "matplotlib.axis.Axis", tokens: Sequence[str] | None, cell: float, name: str, angle: int
+) -> None:
+    """A label per token; every second, third, … where the cells are too small for all."""
+    if tokens is None:
+        axis.set_ticks([])
+        return
+    places = range(0, len(tokens), math.ceil(0.13 / cell))
+    axis.set_ticks(places, [tokens[place] for place in places], rotation=angle)
+    axis.set_tick_params(length=0)
+    axis.set_label_text(name)
+
+
+def bars(
+    groups: Mapping[str, Mapping[str, SupportsFloat]],
+    path: Path | str,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    errors: Mapping[str, Mapping[str, SupportsFloat]] | None = None,
+) -> None:
+    """A number per category for several runs: see `bars_figure`."""
+    _save(lambda: bars_figure(groups, title, xlabel, ylabel, errors), path)
+
+
+@_style()
+def bars_figure(
+    groups: Mapping[str, Mapping[str, SupportsFloat]],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    errors: Mapping[str, Mapping[str, SupportsFloat]] | None = None,
+) -> "matplotlib.figure.Figure":
+    """{run: {category: value}}: a colour per run, side by side in every category.
+
+    `errors` has the same form and holds the half of each interval; either may have gaps.
+    """
+    from matplotlib.figure import Figure
+
+    categories = list(dict.fromkeys(name for values in groups.values() for name in values))
+    if not categories:
+        raise UserError(f"no bar to draw in {title!r}: there are no values")
+    slot = min(max(0.34 * len(groups) + 0.2, 4.5 / len(categories)), 14 / len(categories))
+    figure = Figure(figsize=(1 + slot * len(categories), 3.4), layout="constrained")
+    ax = figure.subplots()
+    width = 0.84 / len(groups)
+    handles = []
+    for number, (run, values) in enumerate(groups.items()):
+        places = np.arange(len(categories)) + (number - (len(groups) - 1) / 2) * width
+        halves = _column((errors or {}).get(run, {}), categories)
+        drawn = ax.bar(
+            places,
+            _column(values, categories),
+            0.94 * width,
+            color=COLOURS[number % len(COLOURS)],
+            hatch=HATCHES[number // len(COLOURS) % len(HATCHES)],
+            edgecolor="white",
+            linewidth=0,
+            yerr=None if np.isnan(halves).all() else np.nan_to_num(halves),
+            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": INK},
+        )
+        handles.append(drawn[0])
+        if slot * width > 0.28:  # inches: room for four figures
+            ax.bar_label(drawn, fmt=_four_figures, fontsize=7, padding=1)
+    labels = [_text(name) for name in categories]
+    crowded = 0.075 * max(map(len, labels)) > 0.95 * slot
+    slanted: dict[str, Any] = (
+        {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    )
+    ax.set_xticks(range(len(labels)), labels, **slanted)
+    ax.tick_params(axis="x", length=0)
+    ax.grid(False, axis="x")
+    ax.margins(y=0.1)
+    ax.set(xlabel=_text(xlabel, 80), ylabel=_text(ylabel, 80))
+    ax.set_title(_text(title, 120), loc="left")
+    if len(groups) > 1:
+        names = [_text(run) for run in groups]
+        figure.legend(handles, names, loc="outside right upper")
+    return figure
+
+
+def _column(values: Mapping[str, SupportsFloat], names: Sequence[str]) -> npt.NDArray[np.float64]:
+    return np.array([float(values.get(name, math.nan)) for name in names])
+
+
+def _four_figures(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _ticks(axis: "matplotlib.axis.Axis", integer: bool = False) -> None:
+    """Few ticks, and short: 1500000 is 1.5M."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=integer))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def _short(value: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def _name(key: str) -> str:
+    return NAMES.get(key) or _text(key.replace("_", " "))
+
+
+def _text(text: str, limit: int = 40) -> str:
+    """Text that any picture can hold: what is invisible is shown, what is too long is cut."""
+
+    shown = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+    shown = "␣" * len(shown) if shown.isspace() else shown
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _save(draw: Callable[[], "matplotlib.figure.Figure"], path: Path | str) -> None:
+    """Whole or not at all: written under another name, then renamed."""
+    path = Path(path)
+    # Neither date nor version: equal pictures are equal files.
+    metadata = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
+    kind = path.suffix.lower()
+    if kind not in metadata:
+        raise UserError(f"{path}: a picture's name must end in .png or .svg")
+    figure = draw()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with _style():
+            figure.savefig(temporary, format=kind[1:], metadata=metadata[kind], bbox_inches="tight")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,259 @@
+"""A run's folder: the only thing that is saved and loaded.
+
+    recipe.toml                 resolved: every default and every `auto` written out
+    *.tokenizer.json            trained once, on the training part
+    store/                      the training and validation parts as symbols
+    data.json                   what the readers met: lines used, lines skipped and why
+    environment.json            versions, processor, threads
+    checkpoints/00001000/ …     see train/checkpoint.py
+    metrics.jsonl, events/      every record, also as TensorBoard events
+    curves.png, curves.svg      the same as a picture
+    model/                      the final model: an average, or the best checkpoint
+
+To predict, recipe.toml, the tokenizers and model/ are enough.
+"""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import regard
+from regard import config, plots
+from regard.config import Recipe
+from regard.data.readers import Report
+from regard.errors import UserError
+from regard.layers.allocator import keep_pages
+from regard.model import Model, build
+from regard.parts import module
+from regard.tasks import Task
+from regard.train import checkpoint, device, optimizer
+from regard.train.checkpoint import Checkpoint
+from regard.train.events import Events
+from regard.train.loop import Job, Progress, fit
+from regard.train.objective import Objective
+
+Callback = Callable[[dict[str, Any]], None]
+LOWER_IS_BETTER = {"nll", "perplexity", "loss", "ter", "wer", "cer", "mse", "mae"}
+
+
+class Run:
+    """One training, from its recipe to its model."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a run that is there."""
+        if not (folder / "recipe.toml").is_file():
+            what = "is not a run: it has no recipe.toml" if folder.is_dir() else "does not exist"
+            raise UserError(f"{folder} {what}")
+        self.folder = folder
+        self.recipe: Recipe = config.load(folder / "recipe.toml")
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe, given: "Run | None" = None) -> "Run":
+        """Prepare everything that training needs; nothing is left behind if that fails."""
+        if folder.exists() and any(folder.iterdir()):
+            hint = (
+                f"; to go on with it: --resume {folder}"
+                if (folder / "recipe.toml").exists()
+                else ""
+            )
+            raise UserError(f"{folder} exists and is not empty{hint}")
+        resolved = device.resolve(recipe)
+        made = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            report = module("tasks", recipe.kind).prepare(
+                resolved.task, folder, given.folder if given else None
+            )
+            _write(folder / "data.json", _findings(report))
+            _write(folder / "environment.json", environment())
+            # Last: a folder without it is not a run.
+            (folder / "recipe.toml").write_text(config.dump(resolved), encoding="utf-8")
+        except BaseException:
+            for left in folder.iterdir():
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            if made:
+                folder.rmdir()
+            raise
+        return cls(folder)
+
+    @property
+    def task(self) -> Task:
+        made: Task = module("tasks", self.recipe.kind).Task(self.recipe.task, self.folder)
+        return made
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def model(self, which: str = "final", on: str = "cpu") -> Model:
+        """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
+        found = self.find(which)
+        if fault := found.fault():
+            raise UserError(f"{found.folder}: {fault}")
+        model = build(self.recipe.model, self.task.sizes)
+        checkpoint.put_weights(model, found.weights(), str(found.folder))
+        return model.to(on).eval()
+
+    def find(self, which: str) -> Checkpoint:
+        """The checkpoint that goes by this name."""
+        if which == "final" and (self.folder / "model").is_dir():
+            return Checkpoint(self.folder / "model")
+        newest, faults = checkpoint.newest(self.checkpoints)
+        if newest is None:
+            raise UserError(f"{self.folder} has no whole checkpoint. {' '.join(faults)}".strip())
+        if which in ("final", "last"):
+            return newest
+        number = newest.progress()["best_update"] if which == "best" else which
+        folder = self.checkpoints / f"{int(number):08d}" if str(number).isdigit() else None
+        if folder is None or not folder.is_dir():
+            there = ", ".join(str(c.update) for c in checkpoint.checkpoints(self.checkpoints))
+            raise UserError(f"{self.folder} has no checkpoint {which!r}; there are {there}")
+        return Checkpoint(folder)
+
+    def records(self) -> list[dict[str, Any]]:
+        path = self.folder / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None) -> Progress:
+    """Train a run, from its newest whole checkpoint if there is one, to its end."""
+    settings = run.recipe.train
+    keep_pages()
+    torch.set_num_threads(settings.threads)
+    on = torch.device(settings.device)
+    task = run.task
+    torch.manual_seed(run.recipe.seed)
+    model = build(run.recipe.model, task.sizes).to(on)
+    device.set_precision(model, settings)
+    steps = optimizer.make(settings.optimizer, model.parameters())
+    newest, faults = checkpoint.newest(run.checkpoints)
+    for fault in faults:
+        _tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and kept"})
+    progress = Progress()
+    if newest is not None:
+        progress = Progress.from_dict(newest.progress())
+        checkpoint.put_weights(model, newest.weights(), str(newest.folder))
+        checkpoint.put_optimizer(steps, model, newest.optimizer())
+    elif given is not None:
+        checkpoint.put_weights(model, given.find("final").weights(), str(given.folder))
+    with Log(run, progress.update, callbacks) as log:
+        job = Job(
+            objective=Objective(model, task.loss),
+            batches=task.batches(run.recipe.seed),
+            optimizer=steps,
+            config=settings,
+            seed=run.recipe.seed,
+            dim=run.recipe.model.dim,
+            device=on,
+            validate=lambda: task.validate(model),
+            lower_is_better=settings.metric in LOWER_IS_BETTER,
+            record=log.record,
+            save=lambda progress, carry: _save(run, model, steps, progress),
+        )
+        progress = fit(job, progress)
+    if progress.finished:
+        _finish(run, progress)
+    return progress
+
+
+def _save(run: Run, model: Model, steps: torch.optim.Optimizer, progress: Progress) -> None:
+    checkpoint.save(
+        run.checkpoints / f"{progress.update:08d}",
+        checkpoint.weights_of(model),
+        progress.as_dict(),
+        checkpoint.optimizer_of(steps, model),
+    )
+    settings = run.recipe.train
+    found = checkpoint.checkpoints(run.checkpoints)
+    kept = {c.update for c in found[-settings.keep :]} | {progress.best_update}
+    if settings.average_of == "best":
+        kept |= set(_best(run, progress, settings.average))
+    for old in found:
+        if old.update not in kept:
+            shutil.rmtree(old.folder)
+
+
+def _best(run: Run, progress: Progress, count: int) -> list[int]:
+    """The updates with the best validation, best first."""
+    sign = 1 if run.recipe.train.metric in LOWER_IS_BETTER else -1
+    there = {c.update for c in checkpoint.checkpoints(run.checkpoints)}
+    scored = {int(u): v for u, v in progress.scores.items() if int(u) in there}
+    return sorted(scored, key=lambda u: (sign * scored[u], -u))[:count]
+
+
+def _finish(run: Run, progress: Progress) -> None:
+    """Write the final model and the curves."""
+    settings = run.recipe.train
+    there = {c.update: c for c in checkpoint.checkpoints(run.checkpoints)}
+    if settings.average:
+        best = settings.average_of == "best"
+        chosen = _best(run, progress, settings.average) if best else []
+        chosen = chosen or sorted(there)[-settings.average :]
+    else:
+        chosen = [progress.best_update if progress.best_update in there else max(there)]
+    weights = checkpoint.average([there[update] for update in chosen])
+    checkpoint.save(run.folder / "model", weights, progress.as_dict() | {"mean_of": chosen})
+    for suffix in ("png", "svg"):
+        plots.curves(run.records(), run.folder / f"curves.{suffix}")
+
+
+class Log:
+    """metrics.jsonl, TensorBoard events and the user's own callbacks."""
+
+    def __init__(self, run: Run, update: int, callbacks: Iterable[Callback]) -> None:
+        self._path = run.folder / "metrics.jsonl"
+        # What was recorded after the checkpoint will be recorded again.
+        kept = [r for r in run.records() if r.get("update", 0) <= update]
+        self._path.write_text("".join(json.dumps(r) + "\n" for r in kept))
+        self._callbacks = list(callbacks)
+        self._events = Events(run.folder / "events")
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._events.close()
+
+    def record(self, record: dict[str, Any]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        for name, value in record.items():
+            if isinstance(value, float) and name not in ("seconds", "cpu_seconds"):
+                self._events.scalar(f"{record['kind']}/{name}", value, record["update"])
+        _tell(self._callbacks, record)
+
+
+def _tell(callbacks: Iterable[Callback], record: dict[str, Any]) -> None:
+    for callback in callbacks:
+        callback(record)
+
+
+def environment() -> dict[str, Any]:
+    """What the figures of a run depend on beside its recipe."""
+    import numpy
+    import tokenizers
+
+    return {
+        "regard": regard.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "tokenizers": tokenizers.__version__,
+        "platform": platform.platform(),
+        "processor": device.processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _findings(report: Report) -> dict[str, Any]:
+    return {"used": report.used, "skipped": dict(report.counts), "report": report.summary()}
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")

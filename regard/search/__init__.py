@@ -1,0 +1,188 @@
+"""Search: from a decoder's probabilities to sequences of tokens.
+
+Each search is written once, for any decoder: it sees a `Step`, which reads tokens and tells what
+may follow, and a `DecoderState`, whose rows it chooses. All of them score by
+
+    log p(yₜ | y₁ … yₜ₋₁, x) = log softmax(logits)    in fp32, over the symbols that may stand at t,
+
+so what is forbidden takes no probability. A forced prefix is read token by token, and its tokens
+count in the score with the probability that the model gives them, forbidden or not.
+
+Shape letters beside those of `regard.types`: B counts the sentences still in work, W the
+hypotheses of each, C the candidates among which the hypotheses of the next step are chosen.
+"""
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass, fields
+from math import inf
+from typing import Any, NamedTuple, Protocol, get_type_hints, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.errors import RecipeError, UserError
+from regard.types import DecoderState
+from regard.values import Range
+
+
+@runtime_checkable
+class Step(Protocol):
+    """A decoder with its head, as search sees it."""
+
+    def __call__(
+        self, tokens: Int[Tensor, "R T"], state: DecoderState
+    ) -> tuple[Float[Tensor, "R V"], DecoderState]:
+        """Logits of the token that follows the last of `tokens`, and the state that read them."""
+        ...
+
+
+class Hypothesis(NamedTuple):
+    """What may be written for one sentence."""
+
+    tokens: tuple[int, ...]
+    """Without the start and the end symbol; a forced prefix included."""
+    score: float
+    """Σ log p / nᵅ over the n symbols written: the tokens, and the end symbol if finished."""
+    log_probs: tuple[float, ...]
+    """One for each token, and the end symbol's last if finished."""
+    finished: bool
+    """False if it was stopped at its cap."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What search must know of a batch of sentences."""
+
+    start: int
+    """The symbol that is read first."""
+    end: int
+    """The symbol that finishes a hypothesis; within a prefix it is a token like any other."""
+    caps: Int[Tensor, "B"] | Rows[int]
+    """The largest number of tokens for each sentence, prefix included; the end symbol has no place
+    after the last of them."""
+    prefixes: tuple[tuple[int, ...], ...] | None = None
+    """What each sentence must begin with; it is cut at the cap."""
+    forbidden: tuple[int, ...] = ()
+    """Symbols that are never produced."""
+    numbers: tuple[int, ...] | None = None
+    """Each sentence's number in the whole input: sampling draws by it, not by the batch."""
+    device: torch.device | str = "cpu"
+    """Where the decoder wants its tokens."""
+
+    def __post_init__(self) -> None:
+        for name in ("prefixes", "numbers"):
+            given = getattr(self, name)
+            if given is not None and len(given) != len(self.caps):
+                raise ValueError(f"{len(self.caps)} caps, but {len(given)} {name}")
+
+    @property
+    def forced(self) -> list[int]:
+        """How many tokens of each sentence are given."""
+        return [len(prefix) for prefix in self.prefixes or ((),) * len(self.caps)]
+
+
+class Frontier:
+    """The sentences still in work, and what each may write next, at step `time` = 0, 1, …
+
+    Each has one hypothesis while all of them are within their prefixes, `width` from then on.
+    """
+
+    def __init__(
+        self, step: Step, state: DecoderState, request: Request, *, width: int, minimum: int
+    ) -> None:
+        def tensor(values: Any) -> Tensor:
+            return torch.as_tensor(values, dtype=torch.long, device=request.device)
+
+        forced, size = request.forced, len(request.caps)
+        longest = max(forced, default=0)
+        prefixes = [(*prefix, *[0] * (longest - len(prefix))) for prefix in request.prefixes or ()]
+        self.state, self.time = state, 0
+        self.sentences = torch.arange(size, device=request.device)
+        self._step, self._width, self._minimum, self._end = step, width, minimum, request.end
+        self._forbidden = tensor(request.forbidden)
+        self._forbidden_early = tensor((*request.forbidden, request.end))
+        self._caps, self._forced = tensor(request.caps), tensor(forced)
+        self._prefixes = tensor(prefixes).view(size, longest)
+        self._shortest, self._longest = min(forced, default=0), longest
+        self._keep((self._caps > 0).nonzero().flatten())
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    @property
+    def full(self) -> Bool[Tensor, "B"]:
+        """Which sentences reach their cap by the token of this step."""
+        return self._caps <= self.time + 1
+
+    def ends(self, symbols: Int[Tensor, "B C"]) -> Bool[Tensor, "B C"]:
+        """Where a symbol written at this step ends its hypothesis."""
+        return (symbols == self._end) & (self._forced <= self.time)[:, None]
+
+    def read(self, tokens: Int[Tensor, "B W"]) -> Float[Tensor, "B W2 V"]:
+        """Let the decoder read the last tokens: log p of each symbol at this step."""
+        logits, self.state = self._step(tokens.reshape(-1, 1), self.state)
+        log_probs = self._log_probs(logits.float().reshape(*tokens.shape, -1))
+        if tokens.shape[1] < self._width and self._shortest <= self.time:
+            self.state = self.state.expand(self._width)
+            log_probs = log_probs.expand(-1, self._width, -1)
+        return log_probs
+
+    def _log_probs(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
+        banned = self._forbidden_early if self.time < self._minimum else self._forbidden
+        free = logits.index_fill(-1, banned, -inf) if len(banned) else logits
+        if self.time >= self._longest:
+            return free.log_softmax(-1)
+        # A forced token stands alone, but has the probability that it has among all symbols.
+        forced = (self.time < self._forced)[:, None, None]
+        other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)
+        other.scatter_(-1, self._prefixes[:, self.time, None, None], False)
+        return torch.where(forced, logits, free).log_softmax(-1).masked_fill(forced & other, -inf)
+
+    def advance(self, going: Int[Tensor, "B2"], origins: Int[Tensor, "B2 W"] | None = None) -> None:
+        """On to the next step, with the sentences `going` alone.
+
+        `origins` says which of its sentence's hypotheses each new one continues.
+        """
+        if len(going) < len(self):
+            self._keep(going)
+        if origins is not None and len(self) and origins.shape[1] > 1:
+            first = torch.arange(len(self), device=origins.device) * origins.shape[1]
+            self.state = self.state.select((first[:, None] + origins).flatten())
+        self.time += 1
+
+    def _keep(self, going: Int[Tensor, "B2"]) -> None:
+        if 0 < len(going) < len(self):
+            self.state = self.state.keep(going)
+        self.sentences, self._caps = self.sentences[going], self._caps[going]
+        self._forced, self._prefixes = self._forced[going], self._prefixes[going]
+
+
+def table(
+    sentences: Rows[Int[Tensor, "_"]], values: Rows[Tensor], size: int, width: int
+) -> NDArray[Any]:
+    """(T, size, width): the values (B, C) of each of T steps, each in its sentence's place."""
+    kind = values[0].dtype if values else torch.bool
+    whole = torch.zeros(len(values), size, width, dtype=kind)
+    for step, rows, value in zip(whole, sentences, values, strict=True):
+        step[rows.cpu(), : value.shape[1]] = value.cpu()
+    return whole.numpy()
+
+
+def impossible() -> UserError:
+    """The error for a sentence for which nothing can be written."""
+    return UserError(
+        "the model leaves a sentence no symbol to write: "
+        "its weights hold NaN or infinity, or every symbol is forbidden"
+    )
+
+
+def check_ranges(config: Any) -> None:
+    """Refuse a value outside the range that its field's type states."""
+    hints = get_type_hints(type(config), include_extras=True)
+    for field in fields(config):
+        value = getattr(config, field.name)
+        for allowed in getattr(hints[field.name], "__metadata__", ()):
+            if isinstance(allowed, Range) and value not in allowed:
+                raise RecipeError(f"{field.name}: {value} is not {allowed}")

@@ -1,0 +1,118 @@
+"""Sampling: each next symbol drawn by chance, as probable as the model says."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated
+
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from regard.search import Frontier, Hypothesis, Request, Step, check_ranges
+from regard.search.greedy import walk
+from regard.types import DecoderState
+from regard.values import Count, Natural, Positive, Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Each next symbol drawn by chance."""
+
+    temperature: Positive = 1.0
+    """Divides the logits: below 1 the probable becomes more probable; greedy search towards 0."""
+    top_k: Natural = 0
+    """Draw from this many most probable symbols, and from those that tie with the last; 0: all."""
+    top_p: Annotated[float, Range(0, 1, open_low=True)] = 1.0
+    """Draw from the most probable symbols that together have this probability; 1: all."""
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 1
+    """Another seed, another draw; the same seed, the same draw, whatever the batches."""
+    samples: Count = 1
+    """How many hypotheses are drawn for each sentence."""
+    minimum: Natural = 0
+    """At least this many tokens before the end symbol."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+def search(
+    step: Step, state: DecoderState, request: Request, config: Config
+) -> list[list[Hypothesis]]:
+    """For each sentence its `samples` hypotheses, the most probable first; they may be equal.
+
+    Scores are by the model's own probabilities, before temperature, top_k and top_p; α = 0.
+    """
+    if request.numbers is None:
+        raise ValueError("sampling needs the sentences' numbers: the draws depend on them")
+    numbers = torch.as_tensor(request.numbers, dtype=torch.long, device=request.device)
+
+    def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier) -> Int[Tensor, "B W"]:
+        number = numbers[frontier.sentences][:, None]
+        sample = torch.arange(log_probs.shape[1], device=number.device)
+        chance = uniform(config.seed, number, sample, frontier.time)
+        return draw(distribution(log_probs, config), chance)
+
+    return walk(step, state, request, choose, config.minimum, config.samples)
+
+
+def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[Tensor, "B W V"]:
+    """softmax(log p / temperature), and 0 for what top_k and then top_p leave out; not normalised.
+
+    In fp64, so that the sum over a large vocabulary keeps its improbable symbols.
+    """
+    distance = (log_probs - log_probs.amax(-1, keepdim=True)).double()
+    probs = (distance / config.temperature).softmax(-1)
+    if 0 < config.top_k < probs.shape[-1]:
+        probs = probs.where(probs >= probs.topk(config.top_k).values[..., -1:], 0.0)
+    if config.top_p < 1:
+        probs = probs.where(probs >= _least(probs, config.top_p), 0.0)
+    return probs
+
+
+def _least(probs: Float64[Tensor, "B W V"], share: float) -> Float64[Tensor, "B W 1"]:
+    """The least probability among the fewest symbols that together have `share` of the whole."""
+    wanted, size = share * probs.sum(-1, keepdim=True), probs.shape[-1]
+    # To sort all is slow, and a few symbols nearly always suffice.
+    few = min(128, size)
+    while True:
+        ranked = probs.topk(few).values
+        if few == size or bool((ranked.sum(-1, keepdim=True) >= wanted).all()):
+            break
+        few = min(8 * few, size)
+    before = ranked.cumsum(-1) - ranked
+    return ranked.where(before < wanted, inf).amin(-1, keepdim=True)
+
+
+def draw(probs: Float64[Tensor, "B W V"], chance: Float64[Tensor, "B W"]) -> Int[Tensor, "B W"]:
+    """The inverse of the distribution function: the least v with Σ_{w ≤ v} p_w > chance · Σ p."""
+    mass = probs.cumsum(-1)
+    symbols = torch.searchsorted(mass, mass[..., -1:] * chance[..., None], right=True)
+    # Where the model gives NaN the search leaves the vocabulary.
+    return symbols.squeeze(-1).clamp(max=probs.shape[-1] - 1)
+
+
+def uniform(
+    seed: int, number: Int[Tensor, "B 1"], sample: Int[Tensor, "W"], time: int
+) -> Float64[Tensor, "B W"]:
+    """A number in [0, 1) that is a pure function of its four arguments.
+
+    h ← mix(h + (key + 1) γ) for each key, γ = 2⁶⁴ / golden ratio: SplitMix64 (Steele et al. 2014),
+    of which the upper 48 bits are taken. With fewer bits than fp64 holds, u · Σ p stays below Σ p.
+    """
+    gamma = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed number
+    hashed = torch.zeros_like(number)
+    for key in (seed, number, sample, time):
+        hashed = _mix(hashed + (torch.as_tensor(key, device=number.device) + 1) * gamma)
+    return _shift(hashed, 16).double() * 2.0**-48
+
+
+def _mix(x: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
+    """A bijection of 64-bit numbers each of whose bits depends on all; products wrap around."""
+    x = (x ^ _shift(x, 30)) * -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
+    x = (x ^ _shift(x, 27)) * -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
+    return x ^ _shift(x, 31)
+
+
+def _shift(x: Int[Tensor, "*N"], bits: int) -> Int[Tensor, "*N"]:
+    """To the right, zeros coming in: `>>` alone would copy the sign."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,75 @@
+"""What is learnt from what: the data's form, the loss, the prediction and its score."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from regard.metrics import Score
+from regard.model import Model
+from regard.parts import Part
+from regard.types import Batch, Batches, Carry, Sizes, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """One output for one input."""
+
+    text: str
+    """What was predicted; empty for an empty input."""
+    status: str = "ok"
+    """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached)."""
+    score: float = 0.0
+    """log-probability, normalised by length as the search says."""
+    tokens: list[str] = field(default_factory=list)
+    """The symbols, as a person reads them; the end of the sequence is one."""
+    log_probs: list[float] = field(default_factory=list)
+    """log-probability of each symbol."""
+    source: list[str] = field(default_factory=list)
+    """The input's symbols."""
+    alignment: list[int] = field(default_factory=list)
+    """For each symbol, which of the input's symbols it looked at most."""
+    alternatives: list[dict[str, Any]] = field(default_factory=list)
+    """The n best, the first included, if more than one was asked for."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value not in ([], {})}
+
+
+class Task(Protocol):
+    """All that a task must have. Its module has also `Config`, `PARTS`, `check` and `prepare`."""
+
+    sizes: Sizes
+
+    def batches(self, seed: int) -> Batches:
+        """The training stream."""
+        ...
+
+    def loss(self, model: Model, batch: Batch, carry: Carry) -> tuple[Terms, Carry]:
+        """Loss terms of a batch."""
+        ...
+
+    def validate(self, model: Model) -> dict[str, float]:
+        """Figures on the validation part."""
+        ...
+
+    def predict(
+        self, model: Model, inputs: Sequence[str], search: Part, **options: Any
+    ) -> Iterator[Prediction]:
+        """Exactly one output per input, in order."""
+        ...
+
+    def evaluate(
+        self, model: Model, part: str, search: Part, **options: Any
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Scores with their signatures, and what was predicted."""
+        ...
+
+    def references(self, part: Any) -> tuple[list[str], list[str]]:
+        """Inputs and true outputs of a part, every line of it."""
+        ...
+
+    def score(
+        self, model: Model, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> Iterator[dict[str, Any]]:
+        """log-probability and perplexity of each given output."""
+        ...

@@ -1,0 +1,376 @@
+"""Translate: seq2seq, unaligned. Also spelling, pronunciation: anything that is text to text."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard import metrics
+from regard.config import Recipe, Room
+from regard.data import batching, files, tokenizers
+from regard.data.batching import Batches
+from regard.data.readers import Finding, Policy, Report, parallel
+from regard.data.store import Store, pad
+from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
+from regard.errors import RecipeError, UserError
+from regard.model import Model
+from regard.parts import Part, module
+from regard.search import Hypothesis, Request
+from regard.tasks import Prediction
+from regard.tasks.alignment import align
+from regard.types import Batch, Carry, Sizes, Terms
+from regard.values import Natural, Positive
+
+PARTS = {
+    "input": "tokens",
+    "encoder": "transformer",
+    "decoder": "transformer",
+    "head": "vocabulary",
+}
+SIDES = ("source", "target")
+BLOCK = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """How long an output may become: factor × the source's symbols + extra."""
+
+    factor: Positive = 2.0
+    """Symbols of output for each symbol of input."""
+    extra: Natural = 10
+    """Symbols on top of that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How translations are scored."""
+
+    tokenize: Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"] = "13a"
+    """sacreBLEU's tokenisation; none for text that is tokenised already."""
+    lowercase: bool = False
+    """Whether case is ignored."""
+    lines: Natural = 200
+    """Validation lines that are translated (greedily) each time, for BLEU while training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sections of a recipe for translation, beside the model and the trainer."""
+
+    data: files.Config
+    """The text."""
+    tokenizer: tokenizers.Config
+    """How text becomes symbols."""
+    batch: batching.Config
+    """How large a batch is."""
+    search: Annotated[Part, Room("search", "beam")]
+    """How an output is found."""
+    output: Output
+    """How long an output may become."""
+    evaluation: Evaluation
+    """How outputs are scored."""
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what can be known to be wrong before any data is read."""
+    config: Config = recipe.task
+    if config.data.columns and len(config.data.columns) != 2:
+        raise RecipeError(f"data.columns: translation has 2 sides, not {len(config.data.columns)}")
+    if recipe.model.tie == "all" and not config.tokenizer.joint:
+        raise RecipeError(
+            "model.tie: 'all' needs one vocabulary for both sides: "
+            "set tokenizer.joint = true, or model.tie = 'output'"
+        )
+    if recipe.train.metric not in ("nll", "perplexity", "bleu", "chrf"):
+        raise RecipeError(
+            f"train.metric: {recipe.train.metric!r} is not one of nll, perplexity, bleu, chrf"
+        )
+    if recipe.train.metric in ("bleu", "chrf") and not config.evaluation.lines:
+        raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
+
+
+def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
+    """Read the data, train the tokenizers, write the stores: all of it into `folder`.
+
+    The tokenizers of the run `given` are taken instead, if it is there.
+    """
+    for part in files.PARTS:
+        config.data.paths(part)
+    report = Report()
+    pairs = [fields for _, fields in _read(config, "train", report)]
+    if not pairs:
+        raise UserError("data.train: no pair of lines is left to learn from")
+    if given is not None:
+        trained = tuple(Tokenizer.load(given / f"{side}.tokenizer.json") for side in SIDES)
+    elif config.tokenizer.joint:
+        joint = Tokenizer.train(config.tokenizer, (text for pair in pairs for text in pair))
+        trained = (joint, joint)
+    else:
+        sides = zip(*pairs, strict=True)
+        trained = tuple(Tokenizer.train(config.tokenizer, side) for side in sides)
+    for side, tokenizer in zip(SIDES, trained, strict=True):
+        tokenizer.save(folder / f"{side}.tokenizer.json")
+    size = max(map(len, trained))
+    for part in ("train", "validation"):
+        if config.data.paths(part):
+            rows = _encode(config, part, trained, report if part == "train" else Report())
+            Store.write(folder / "store", [f"{part}.{side}" for side in SIDES], size, rows)
+    return report
+
+
+def _read(
+    config: Config, part: files.Part, report: Report
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    data = config.data
+    return parallel(
+        data.paths(part), data.columns or SIDES, data.policy, report, header=data.header
+    )
+
+
+def _encode(
+    config: Config, part: files.Part, by: Sequence[Tokenizer], report: Report
+) -> Iterator[tuple[list[int], ...]]:
+    """Symbols of each pair; what is too long is dealt with as the recipe says."""
+    path = config.data.paths(part)[0]
+    stream = _read(config, part, Report())
+    while block := list(islice(stream, BLOCK)):
+        sides = zip(*(fields for _, fields in block), strict=True)
+        encoded = [t.encode(list(side)) for t, side in zip(by, sides, strict=True)]
+        for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
+            longest = max(map(len, row))
+            if longest > config.data.longest:
+                what = f"more than {config.data.longest} symbols (data.longest)"
+                finding = Finding(path, line, what, fields[0][:60])
+                report.add(finding)
+                if config.data.too_long == "refuse":
+                    raise UserError(f"{finding}: data.too_long = 'refuse'")
+                if config.data.too_long == "skip":
+                    continue
+            yield tuple(symbols[: config.data.longest] for symbols in row)
+
+
+class Task:
+    """A translation task whose tokenizers and stores lie in a run's folder."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        self.source, self.target = (
+            Tokenizer.load(folder / f"{side}.tokenizer.json") for side in SIDES
+        )
+        shared = self.source.hash == self.target.hash
+        self.sizes = Sizes(source=len(self.source), target=len(self.target), shared=shared)
+
+    # Learning
+
+    def batches(self, seed: int) -> Batches:
+        stores = self._stores("train")
+        lengths = np.stack([store.lengths + 1 for store in stores], 1)
+        return Batches(lengths, lambda ids: self._collate(stores, ids), self.config.batch, seed)
+
+    def _stores(self, part: str) -> list[Store]:
+        return [Store(self.folder / "store", f"{part}.{side}") for side in SIDES]
+
+    def _collate(self, stores: Sequence[Store], ids: Sequence[int]) -> Batch:
+        sources, targets = ([store[n] for n in ids] for store in stores)
+        return collate(sources, targets, ids)
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """−log p(y | x), the true beginning of y being given at each place."""
+        hidden, _ = model.decode(batch["target_in"], model.start(batch))
+        return model.head.loss(hidden, batch["target_out"], batch["target_mask"]), None
+
+    def validate(self, model: Model) -> dict[str, float]:
+        if not self.config.data.validation:
+            return {}
+        figures = self._likelihood(model)
+        lines = self.config.evaluation.lines
+        if lines:
+            pairs = [p for _, p in islice(_read(self.config, "validation", Report()), lines)]
+            sources, references = (list(side) for side in zip(*pairs, strict=True))
+            outputs = self.predict(model, sources, Part("greedy", _search_config("greedy")))
+            scores = self._scores([o.text for o in outputs], references, ["bleu", "chrf"])
+            figures |= {name: score.value for name, score in scores.items()}
+        return figures
+
+    def _likelihood(self, model: Model) -> dict[str, float]:
+        stores = self._stores("validation")
+        lengths = np.stack([store.lengths + 1 for store in stores], 1)
+        total, count = 0.0, 0
+        with torch.inference_mode():
+            for ids in batching.plan(lengths, self.config.batch):
+                batch = self._collate(stores, ids.tolist()).to(model.device)
+                terms, _ = self.loss(model, batch)
+                total += float(terms["nll"].sum)
+                count += terms["nll"].count
+        mean = total / max(1, count)
+        return {"nll": mean, "perplexity": math.exp(min(mean, 100.0))}
+
+    # Using what was learnt
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        prefixes: Sequence[str] | None = None,
+        align_tokens: bool = False,
+        first: int = 0,
+    ) -> Iterator[Prediction]:
+        """Exactly one output per input, in order, whatever the batch size; empty for empty."""
+        model.eval()
+        encoded = self.source.encode(inputs)
+        forced = self.target.encode(prefixes) if prefixes else [[] for _ in inputs]
+        cut = [len(symbols) > self.config.data.longest for symbols in encoded]
+        encoded = [symbols[: self.config.data.longest] for symbols in encoded]
+        full = [n for n, line in enumerate(inputs) if line.strip()]
+        order = sorted(full, key=lambda n: (len(encoded[n]), n))
+        found: dict[int, Prediction] = {}
+        for start in range(0, len(order), batch):
+            ids = order[start : start + batch]
+            sources = [encoded[n] for n in ids]
+            numbers = [first + n for n in ids]
+            hypotheses = self._search(model, sources, [forced[n] for n in ids], numbers, search)
+            links = self._align(model, sources, hypotheses) if align_tokens else [[]] * len(ids)
+            for n, best, link in zip(ids, hypotheses, links, strict=True):
+                found[n] = self._prediction(encoded[n], best, link, cut[n])
+        for n in range(len(inputs)):
+            yield found.get(n, Prediction(text="", status="empty"))
+
+    def _search(
+        self,
+        model: Model,
+        sources: list[list[int]],
+        forced: list[list[int]],
+        numbers: list[int],
+        search: Part,
+    ) -> list[list[Hypothesis]]:
+        output = self.config.output
+        request = Request(
+            start=START,
+            end=END,
+            caps=[int(output.factor * len(source)) + output.extra for source in sources],
+            prefixes=tuple(map(tuple, forced)) if any(forced) else None,
+            forbidden=(PAD, START, UNKNOWN),
+            numbers=tuple(numbers),
+            device=model.device,
+        )
+        with torch.inference_mode():
+            batch = collate(sources, [[] for _ in sources], numbers).to(model.device)
+            found: list[list[Hypothesis]] = module("search", search.kind).search(
+                model.step, model.start(batch), request, search.config
+            )
+        return found
+
+    def _align(
+        self, model: Model, sources: list[list[int]], found: list[list[Hypothesis]]
+    ) -> list[list[int]]:
+        targets = [list(best[0].tokens) for best in found]
+        with torch.inference_mode():
+            batch = collate(sources, targets, range(len(sources))).to(model.device)
+            return align(model, batch)
+
+    def _prediction(
+        self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
+    ) -> Prediction:
+        first = best[0]
+        symbols = [*first.tokens, END] if first.finished else list(first.tokens)
+        alternatives = [
+            {"text": self.target.decode(h.tokens), "score": h.score, "log_probs": list(h.log_probs)}
+            for h in best
+        ]
+        return Prediction(
+            text=self.target.decode(first.tokens),
+            status="cut" if cut else "ok" if first.finished else "capped",
+            score=first.score,
+            tokens=self.target.pieces(symbols),
+            log_probs=list(first.log_probs),
+            source=self.source.pieces([*source, END]),
+            alignment=link[: len(symbols)],
+            alternatives=alternatives if len(best) > 1 else [],
+        )
+
+    def evaluate(
+        self, model: Model, part: files.Part, search: Part, **options: Any
+    ) -> tuple[dict[str, metrics.Score], list[Prediction]]:
+        """Translate a part and score it. Every line counts: an empty side is kept, not skipped."""
+        sources, references = self.references(part)
+        outputs = list(self.predict(model, sources, search, **options))
+        return self._scores([o.text for o in outputs], references), outputs
+
+    def references(self, part: files.Part) -> tuple[list[str], list[str]]:
+        """Both sides of a part, every line of it."""
+        data = self.config.data
+        paths = data.paths(part)
+        if not paths:
+            raise UserError(f"data.{part}: the recipe names no file for it")
+        policy = Policy(broken=data.broken, empty="keep")
+        rows = parallel(paths, data.columns or SIDES, policy, Report(), header=data.header)
+        sources, references = zip(*(fields for _, fields in rows), strict=True)
+        return list(sources), list(references)
+
+    def _scores(
+        self, outputs: list[str], references: list[str], which: Sequence[str] | None = None
+    ) -> dict[str, metrics.Score]:
+        how = self.config.evaluation
+        options: dict[str, Any] = {} if which is None else {"metrics": which}
+        return metrics.translation(
+            outputs, references, tokenize=how.tokenize, lowercase=how.lowercase, **options
+        )
+
+    def score(
+        self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        """log-probability and perplexity of each given target, in order."""
+        model.eval()
+        left = [s[: self.config.data.longest] for s in self.source.encode(inputs)]
+        right = self.target.encode(outputs)
+        order = sorted(range(len(left)), key=lambda n: (len(right[n]), len(left[n]), n))
+        found: dict[int, list[float]] = {}
+        for start in range(0, len(order), batch):
+            ids = order[start : start + batch]
+            block = collate([left[n] for n in ids], [right[n] for n in ids], ids).to(model.device)
+            with torch.inference_mode():
+                hidden, _ = model.decode(block["target_in"], model.start(block))
+                log_probs = model.head.logits(hidden).float().log_softmax(-1)
+                chosen = log_probs.gather(-1, block["target_out"][..., None]).squeeze(-1).cpu()
+            found |= {n: chosen[row, : len(right[n]) + 1].tolist() for row, n in enumerate(ids)}
+        for n in range(len(left)):
+            total = math.fsum(found[n])
+            yield {
+                "log_prob": total,
+                "perplexity": math.exp(min(-total / len(found[n]), 700.0)),
+                "tokens": self.target.pieces([*right[n], END]),
+                "log_probs": found[n],
+            }
+
+
+Symbols = Sequence[int] | NDArray[np.integer]
+
+
+def collate(sources: Sequence[Symbols], targets: Sequence[Symbols], ids: Sequence[int]) -> Batch:
+    """source ends with END; the decoder reads START y₁ … y_n and is to say y₁ … y_n END."""
+    source, source_mask = pad([np.asarray(row) for row in sources], PAD, end=[END])
+    rows = [np.asarray(row) for row in targets]
+    target_in, target_mask = pad(rows, PAD, start=[START])
+    target_out, _ = pad(rows, PAD, end=[END])
+    arrays = {
+        "source": source,
+        "source_mask": source_mask,
+        "target_in": target_in,
+        "target_out": target_out,
+        "target_mask": target_mask,
+    }
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return Batch(tensors=tensors, ids=tuple(ids), targets=int(target_mask.sum()))
+
+
+def _search_config(kind: str) -> Any:
+    return module("search", kind).Config()

@@ -1,0 +1,45 @@
+"""Adam and AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.values import NonNegative, Positive, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  θ ← θ − η m̂ / (√v̂ + ε);  AdamW: θ ← θ − ηλθ, too."""
+
+    kind: Literal["adam", "adamw"] = "adam"
+    """Adam adds the decay to the gradient, AdamW takes it off the weights."""
+    rate: Positive = 5e-4
+    """The highest learning rate η; the schedule says how it is reached and left."""
+    beta1: Share = 0.9
+    """How slowly the mean of the gradient changes."""
+    beta2: Share = 0.98
+    """How slowly the mean of its square changes."""
+    epsilon: Positive = 1e-9
+    """Keeps the quotient finite."""
+    decay: NonNegative = 0.0
+    """Weight decay λ, on matrices alone."""
+
+
+def make(config: Config, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer; vectors (biases, norms) are not decayed."""
+    trained = [p for p in parameters if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    kind = torch.optim.AdamW if config.kind == "adamw" else torch.optim.Adam
+    return kind(
+        [group for group in groups if group["params"]],
+        lr=config.rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        fused=all(p.device.type in ("cpu", "cuda", "mps") for p in trained),
+    )

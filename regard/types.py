@@ -1,0 +1,169 @@
+"""The few types that flow between the rooms.
+
+Shape letters, used in every signature:
+
+    B  sentences in a batch              T  target positions
+    R  rows: B, or B × beams in search   S  source positions
+    D  model dimension                   H  attention heads
+    V  vocabulary                        K  keys' or queries' dimension of one head
+    N  anything flattened
+
+A mask is boolean and True where a position is real (may be attended to, counts in the loss).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.errors import RecipeError, UserError
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "Carry",
+    "Decoder",
+    "DecoderState",
+    "Encoder",
+    "Head",
+    "Input",
+    "Position",
+    "RecipeError",
+    "Sequence",
+    "Sizes",
+    "Term",
+    "Terms",
+    "UserError",
+]
+
+
+class Sequence(NamedTuple):
+    """What flows between parts: one vector per position, and which positions are real."""
+
+    states: Float[Tensor, "B S D"]
+    mask: Bool[Tensor, "B S"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Named tensors of one batch. `ids` are the examples' numbers in their store."""
+
+    tensors: Mapping[str, Tensor]
+    ids: tuple[int, ...]
+    targets: int
+    """How many targets the loss counts; known before the forward pass."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        moved = {name: t.to(device, non_blocking=True) for name, t in self.tensors.items()}
+        return Batch(tensors=moved, ids=self.ids, targets=self.targets)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of the loss: the sum over `count` targets; the loss is Σ weight · sum / count."""
+
+    sum: Float[Tensor, ""]
+    count: int
+    weight: float = 1.0
+
+
+Terms = dict[str, Term]
+Carry = Any
+"""What a recurrent model hands from one chunk of running text to the next; None for others."""
+
+
+@runtime_checkable
+class DecoderState(Protocol):
+    """All that a decoder remembers of the tokens it has read.
+
+    A key–value cache and the hidden state of an LSTM are both just states. What belongs to a
+    hypothesis (R rows) is apart from what belongs to a sentence (B rows: the encoder's output),
+    so that choosing hypotheses copies nothing of the memory. R is a multiple of B, and the rows
+    of one sentence stand together.
+    """
+
+    def select(self, rows: Int[Tensor, "R2"]) -> "DecoderState":
+        """The hypotheses at `rows`, in that order; each must stay with its sentence."""
+        ...
+
+    def keep(self, sentences: Int[Tensor, "B2"]) -> "DecoderState":
+        """The sentences at `sentences` alone, with all of their hypotheses."""
+        ...
+
+    def expand(self, beams: int) -> "DecoderState":
+        """Each row repeated `beams` times, side by side; the memory is shared, not copied."""
+        ...
+
+    def detach(self) -> "DecoderState":
+        """The same values without their history: truncated back-propagation through time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What only the data can tell a model: the numbers of symbols."""
+
+    source: int = 0
+    target: int = 0
+    labels: int = 0
+    shared: bool = False
+    """Source and target use one vocabulary, so that their embeddings may be one."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the endless stream of batches."""
+
+    epoch: int = 0
+    index: int = 0
+
+
+class Input(Protocol):
+    """Turns a field of the batch into vectors."""
+
+    def __call__(self, batch: Batch) -> Sequence: ...
+
+
+class Encoder(Protocol):
+    """Reads a sequence and gives one as long."""
+
+    def __call__(self, source: Sequence) -> Sequence: ...
+
+
+class Decoder(Protocol):
+    """Reads tokens. One form serves teacher forcing, prefill and single steps."""
+
+    def start(self, memory: Sequence | None, rows: int) -> DecoderState:
+        """The state that has read nothing of `rows` targets, only the memory."""
+        ...
+
+    def __call__(
+        self, tokens: Int[Tensor, "R T"], state: Any
+    ) -> tuple[Float[Tensor, "R T D"], DecoderState]: ...
+
+
+class Head(Protocol):
+    """Turns hidden vectors into logits when somebody wants them, or into loss terms."""
+
+    def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]: ...
+
+    def loss(
+        self, hidden: Float[Tensor, "B T D"], targets: Tensor, mask: Bool[Tensor, "B T"]
+    ) -> Terms: ...
+
+
+class Batches(Protocol):
+    """The endless stream of training batches: a pure function of the seed and the position."""
+
+    def at(self, position: Position) -> Batch: ...
+
+    def after(self, position: Position) -> Position: ...

@@ -1,0 +1,37 @@
+"""What all tests share: checked shapes, a fixed seed, one thread per worker, the shared data."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+# Before any test imports regard: from here on every shape in a signature is checked at each call.
+if os.environ.get("REGARD_NO_SHAPE_CHECK") != "1":
+    install_import_hook("regard", "tests.shapes.check")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    """Every test draws the same numbers, alone or after others."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """`shared_data("multi30k")` is that corpus's folder; without it the test is skipped."""
+    root = Path(os.environ.get("REGARD_SHARED_DATA", PROJECT.parent / "shared" / "data"))
+
+    def folder(name: str) -> Path:
+        if not (root / name).is_dir():
+            pytest.skip(f"no folder {name!r} in {root}; REGARD_SHARED_DATA says where to look")
+        return root / name
+
+    return folder
