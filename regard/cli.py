@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, arg
@@ -134,7 +134,9 @@ def evaluate(
     predictor = front.load(run, checkpoint=checkpoint, device=device)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
-    if output is not None:
+    if output is not None and not predictions:
+        display.warn(f"{output} is not written: nothing is predicted to score this task")
+    elif output is not None:
         output.write_text("".join(p.text + "\n" for p in predictions), encoding="utf-8")
     comparison = None
     if against is not None:
@@ -159,6 +161,7 @@ def predict(
     top_p: float | None = None,
     seed: int | None = None,
     prefix: str | None = None,
+    length: int | None = None,
     format: Literal["text", "jsonl"] = "text",
     checkpoint: Checkpoint = "final",
     batch: int = 64,
@@ -171,6 +174,7 @@ def predict(
       echo "a dog runs ." | regard predict runs/mine
       regard predict runs/mine input.txt --beams 10 --nbest 3 --format jsonl
       regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
+      echo "the time" | regard predict runs/language-model --length 300
 
     Args:
         run: The run's folder.
@@ -185,6 +189,7 @@ def predict(
         top_p: Sample among the likeliest symbols that have this probability together.
         seed: Another seed, other samples.
         prefix: What every output must begin with.
+        length: Most symbols of an output, if not as the recipe says.
         format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
         checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it.
@@ -195,7 +200,7 @@ def predict(
 
     options = _given(
         search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
-        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
+        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     predictor = front.load(run, checkpoint=checkpoint, device=device)
@@ -207,8 +212,7 @@ def predict(
 @app.command
 def score(
     run: Positional[Path],
-    source: Positional[Path | None] = None,
-    target: Positional[Path | None] = None,
+    files: Positional[tuple[Path, ...]] = (),
     *,
     part: Part = "test",
     format: Literal["text", "jsonl"] = "text",
@@ -216,34 +220,35 @@ def score(
     device: Device = "cpu",
     json: AsJson = False,
 ) -> None:
-    """How likely the model finds given outputs: log-probability and perplexity of each.
+    """How likely the model finds given texts: log-probability and perplexity of each.
 
     Examples:
       regard score runs/mine
       regard score runs/mine source.txt target.txt --format jsonl
+      regard score runs/language-model text.txt
 
     Args:
         run: The run's folder.
-        source: A text file of inputs; without it, a part of the recipe's data.
-        target: A text file of outputs, as many lines.
+        files: A text file of inputs and one of outputs, as many lines, or for a model that
+            reads nothing one of texts alone; without files, a part of the recipe's data.
         part: Which part of the recipe's data, if no files are given.
-        format: Two columns (log-probability, perplexity), or one JSON object a line.
+        format: Columns (log-probability, perplexity, and bits per character for a model that
+            reads nothing), or one JSON object a line.
         checkpoint: Which checkpoint.
         device: Where to compute.
         json: The same as --format jsonl.
     """
-    if (source is None) != (target is None):
-        raise RecipeError("score: give both files, or none to score a part of the recipe's data")
     from regard import display, front
 
     predictor = front.load(run, checkpoint=checkpoint, device=device)
-    if source is not None and target is not None:
-        sources, targets = list(_lines(source)), list(_lines(target))
-    else:
-        sources, targets = predictor.task.references(part)
-    results = predictor.score(sources, targets)
+    if files and len(files) != len(predictor.sides):
+        wanted = " ".join(predictor.sides).upper()
+        raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
+    texts = [list(_lines(file)) for file in files] or predictor.task.references(part)
+    results = predictor.score(*texts)
     for result in results:
-        plain = f"{result['log_prob']:.4f}\t{result['perplexity']:.4f}"
+        columns = [result[name] for name in display.LIKELIHOOD if name in result]
+        plain = "\t".join(f"{value:.4f}" for value in columns)
         _print(result if json or format == "jsonl" else plain)
     display.likelihood(results)
 
@@ -309,6 +314,27 @@ def demo(
     demonstration.demo(languages, to, as_json=json)
 
 
+@app.command
+def keys(task: Positional[str] = "translate", *, json: AsJson = False) -> None:
+    """Every key that a recipe may have: its meaning, its type, its default.
+
+    Examples:
+      regard keys
+      regard keys language_model | less
+
+    Args:
+        task: For which task.
+        json: Machine-readable output on stdout.
+    """
+    from regard import keys as reference
+
+    found = reference.sections(task)
+    if json:
+        _print([{**s._asdict(), "keys": [k._asdict() for k in s.keys]} for s in found])
+    else:
+        print(reference.as_text(found))
+
+
 def _given(**options: Any) -> dict[str, Any]:
     """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}
@@ -318,8 +344,7 @@ def _lines(file: Path | None) -> Iterator[str]:
     """Lines of a file or of standard input; only a newline ends a line. None is ever left out."""
     from regard.data.readers import opened
 
-    source: AbstractContextManager[BinaryIO]
-    source = opened(file) if file else nullcontext(sys.stdin.buffer)
+    source: AbstractContextManager[Any] = opened(file) if file else nullcontext(sys.stdin.buffer)
     with source as stream:
         for number, raw in enumerate(stream, 1):
             try:

@@ -8,13 +8,15 @@ Closed and typed: an unknown key, a wrong type, a value out of range is refused 
 place where it stands and the nearest right spelling.
 """
 
+import copy
 import dataclasses
 import difflib
 import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +39,34 @@ class Room:
     default: str
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where keys come from, for messages: a file's text, or the command line."""
+
+    path: Path | None = None
+    text: str = ""
+    overrides: tuple[str, ...] = ()
+
+    def of(self, key: str) -> str:
+        """file:line of a dotted key, or the override that set it."""
+        for override in reversed(self.overrides):
+            name = override.split("=", 1)[0].strip()
+            if name == key or key.startswith(name + "."):
+                return f"command line, {override}"
+        if self.path is None:
+            return "recipe"
+        return f"{self.path}:{_line(self.text, key)}"
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """A RecipeError that begins with its key is told where the key stands."""
+        try:
+            yield
+        except RecipeError as error:
+            key = str(error).split(":", 1)[0]
+            raise RecipeError(f"{self.of(key)}: {error}") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """All that decides a run."""
@@ -50,25 +80,8 @@ class Recipe:
     """Config of the model and its parts."""
     train: Any
     """Config of the trainer."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where keys come from, for messages: a file's text, or the command line."""
-
-    path: Path | None = None
-    text: str = ""
-    overrides: tuple[str, ...] = ()
-
-    def of(self, key: str) -> str:
-        """file:line of a dotted key, or the override that set it."""
-        for override in self.overrides:
-            name = override.split("=", 1)[0].strip()
-            if name == key or key.startswith(name + "."):
-                return f"command line, {override}"
-        if self.path is None:
-            return "recipe"
-        return f"{self.path}:{_line(self.text, key)}"
+    place: Place = dataclasses.field(default=Place(), compare=False, repr=False)
+    """Where it was read, for messages."""
 
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Recipe:
@@ -83,11 +96,19 @@ def load(path: Path, overrides: Iterable[str] = ()) -> Recipe:
         raise RecipeError(f"{found}: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{found}: not TOML: {error}") from None
-    overrides = tuple(overrides)
-    for override in overrides:
+    return _changed(table, found.parent, Place(found, text, tuple(overrides)))
+
+
+def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
+    """The same for a recipe in memory; its paths are relative to the working folder."""
+    return _changed(copy.deepcopy(dict(table)), Path.cwd(), Place(overrides=tuple(overrides)))
+
+
+def _changed(table: Table, folder: Path, place: Place) -> Recipe:
+    for override in place.overrides:
         _override(table, override)
-    _from_recipe(table, found.parent)
-    return recipe(table, Place(found, text, overrides))
+    _from_recipe(table, folder)
+    return recipe(table, place)
 
 
 def find(path: Path) -> Path:
@@ -114,14 +135,19 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
     """A checked Recipe from a plain table."""
     table = dict(table)
     if "task" not in table:
+        for key in difflib.get_close_matches("task", table, 1):
+            raise _unknown(key, key, {"task"}, place)
         raise RecipeError(f"{place.of('task')}: task: missing; one of {', '.join(kinds('tasks'))}")
     kind = _typed(str, table.pop("task"), "task", place)
     try:
         task = module("tasks", kind)
     except RecipeError as error:
         raise RecipeError(f"{place.of('task')}: task: {error}") from None
-    from regard.model import Config as ModelConfig
+    import torch
+
+    from regard.model import Config as ModelConfig, build
     from regard.train.loop import Config as TrainConfig
+    from regard.types import Sizes
 
     sections = {f.name for f in dataclasses.fields(task.Config)}
     known = {"seed", "model", "train"} | sections
@@ -136,12 +162,13 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
         task=_section(task.Config, {k: v for k, v in table.items() if k in sections}, "", place),
         model=model,
         train=_section(TrainConfig, table.get("train", {}), "train", place),
+        place=place,
     )
-    try:
+    with place.located():
         task.check(result)
-    except RecipeError as error:
-        key = str(error).split(":", 1)[0]
-        raise RecipeError(f"{place.of(key)}: {error}") from None
+        # Parts that do not fit together are found without data, and without memory.
+        with torch.device("meta"):
+            build(result.model, Sizes(source=8, target=8, labels=8, shared=True))
     return result
 
 
@@ -210,10 +237,12 @@ def _section(
     for key, field in fields.items():
         if key not in values:
             full = f"{prefix}.{key}" if prefix else key
-            if dataclasses.is_dataclass(hints[key]) or _room(hints[key]):
+            if dataclasses.is_dataclass(hints[key]) or room_of(hints[key]):
                 values[key] = _typed(hints[key], {}, full, place)
             elif field.default is dataclasses.MISSING:
-                raise RecipeError(f"{place.of(prefix)}: {full}: missing; {_describe(hints[key])}")
+                raise RecipeError(
+                    f"{place.of(prefix)}: {full}: missing; wanted: {describe(hints[key])}"
+                )
     try:
         return cls(**values)
     except RecipeError as error:
@@ -224,7 +253,7 @@ def _section(
 def _typed(hint: Any, value: Any, key: str, place: Place) -> Any:
     """`value` if it is of the type `hint`, else a RecipeError that names the key."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if room := _room(hint):
+    if room := room_of(hint):
         return _part(room, value, key, place)
     if origin is typing.Annotated:
         value = _typed(arguments[0], value, key, place)
@@ -257,29 +286,33 @@ def _typed(hint: Any, value: Any, key: str, place: Place) -> Any:
     return value
 
 
-def _room(hint: Any) -> Room | None:
+def room_of(hint: Any) -> Room | None:
+    """The room that a field's part comes from, if it holds a part."""
     marks = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else ()
     return next((mark for mark in marks if isinstance(mark, Room)), None)
 
 
 def _wrong(hint: Any, value: Any, key: str, place: Place) -> RecipeError:
     kind = type(value).__name__
-    return RecipeError(f"{place.of(key)}: {key}: {value!r} ({kind}) given, {_describe(hint)}")
+    return RecipeError(
+        f"{place.of(key)}: {key}: {value!r} ({kind}) given, wanted: {describe(hint)}"
+    )
 
 
-def _describe(hint: Any) -> str:
+def describe(hint: Any) -> str:
+    """What a value of this type is, for a person."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         limits = " and ".join(str(a) for a in arguments[1:] if isinstance(a, Range))
-        return f"{_describe(arguments[0])} {limits}".strip()
+        return f"{describe(arguments[0])} {limits}".strip()
     if origin is Literal:
-        return "wanted: one of " + ", ".join(map(repr, arguments))
+        return "one of " + ", ".join(map(repr, arguments))
     if origin is tuple:
-        return "wanted: a list, each item " + _describe(arguments[0]).removeprefix("wanted: ")
+        return "a list, each item " + describe(arguments[0])
     if origin in (typing.Union, types.UnionType):
-        return _describe(next(a for a in arguments if a is not type(None)))
+        return describe(next(a for a in arguments if a is not type(None)))
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    return "wanted: " + names.get(hint, "a path" if hint is Path else "a section of its own")
+    return names.get(hint, "a path" if hint is Path else "a section of its own")
 
 
 def _unknown(full: str, key: str, known: set[str], place: Place) -> RecipeError:
@@ -301,8 +334,8 @@ def _override(table: Table, override: str) -> None:
         if not isinstance(table, dict):
             raise RecipeError(f"command line, {override}: {section} is a value, not a section")
     try:
-        value: Any = tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
+        (value,) = tomllib.loads(f"x = {text}").values()
+    except ValueError:  # not TOML, or more than one value: a text
         value = text
     if sections == ["data"]:
         value = _from_here(last, value)

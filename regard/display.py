@@ -18,7 +18,7 @@ from regard.train.loop import Progress
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 results = Console(highlight=False, soft_wrap=True)
-FIGURES = ("nll", "perplexity", "bleu", "chrf", "exact", "accuracy")
+LIKELIHOOD = ("log_prob", "perplexity", "bits_per_character")
 
 
 @contextmanager
@@ -69,7 +69,8 @@ def _line(record: Mapping[str, Any]) -> str:
         case "refused":
             return f"update {record['update']}: refused, its gradient is not finite"
         case "validation":
-            figures = (f"{n} {record[n]:.4g}" for n in FIGURES if n in record)
+            known = ("kind", "update", "tokens")
+            figures = (f"{n} {value:.4g}" for n, value in record.items() if n not in known)
             return f"update {record['update']:,}: validation: {', '.join(figures)}"
     return (
         f"update {record['update']:,}: {_short(record)}, rate {record['rate']:.2e}, "
@@ -113,24 +114,32 @@ def scores(
             output["comparison"] = str(comparison)
         print(json.dumps(output, ensure_ascii=False))
         return
+    width = max(map(len, found), default=0)
     for name, score in found.items():
-        results.print(f"{name:>6} {score.value:7.2f}   {score.signature}", markup=False)
+        value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
+        results.print(f"{name:>{width}} {value:>8}   {score.signature}", markup=False)
     if comparison is not None:
         results.print(str(comparison), markup=False)
 
 
 def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
-    """The whole text's log-probability and perplexity."""
+    """All texts' log-probability, perplexity, and bits per character where they are told."""
     import math
 
     total = math.fsum(line["log_prob"] for line in found)
     count = sum(len(line["log_probs"]) for line in found)
-    if count:
-        errors.print(
-            f"{len(found):,} lines, {count:,} symbols: log-probability {total:.2f}, "
-            f"perplexity {math.exp(-total / count):.4f}",
-            markup=False,
-        )
+    if not count:
+        return
+    perplexity = math.exp(min(-total / count, 700.0))
+    bits = ""
+    if all("characters" in line for line in found):
+        mean = math.fsum(line["bits"] for line in found) / sum(line["characters"] for line in found)
+        bits = f", {mean:.4f} bits per character"
+    errors.print(
+        f"{len(found):,} texts, {count:,} symbols: log-probability {total:.2f}, "
+        f"perplexity {perplexity:.4f}{bits}",
+        markup=False,
+    )
 
 
 def data_sets(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """The Python front door: what the command line does, as functions."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -49,27 +50,30 @@ class Predictor:
         batch: int = 64,
         prefixes: Sequence[str] | None = None,
         align: bool = False,
+        length: int | None = None,
         first: int = 0,
         **options: Any,
     ) -> Iterator[Prediction]:
         """One Prediction for each input, in order.
 
-        `prefixes` are what outputs must begin with, `align` asks for alignments, `first` is the
-        number of the first input, by which samples are drawn; other options are the search's.
+        `prefixes` are what outputs must begin with, `length` is the most symbols of an output,
+        `align` asks for alignments where the task has any, `first` is the number of the first
+        input, by which samples are drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
-        return self.task.predict(
-            self.model,
-            inputs,
-            self.search(search, **options),
-            batch=batch,
-            prefixes=prefixes,
-            align_tokens=align,
-            first=first,
-        )
+        known = inspect.signature(self.task.predict).parameters
+        asked = {"prefixes": prefixes, "length": length}
+        given = {name: value for name, value in asked.items() if value is not None}
+        for name in given:
+            if name not in known:
+                raise UserError(f"the task {self.run.recipe.kind} has no option {name!r}")
+        if align and "align_tokens" in known:
+            given["align_tokens"] = True
+        chosen = self.search(search, **options)
+        return self.task.predict(self.model, inputs, chosen, batch=batch, first=first, **given)
 
     def stream(
         self, inputs: Iterable[str], *, prefix: str | None = None, **options: Any
@@ -91,6 +95,11 @@ class Predictor:
         self, mine: Sequence[Prediction], other: "Predictor", part: str, **options: Any
     ) -> Comparison:
         """Whether two runs differ by more than chance on a part: paired bootstrap."""
+        if len(self.sides) != 2 or other.sides != self.sides:
+            raise UserError(
+                f"{self.run.folder} ({self.run.recipe.kind}) and {other.run.folder} "
+                f"({other.run.recipe.kind}) do not both write outputs that can be compared"
+            )
         sources, references = self.task.references(part)
         if other.task.references(part)[1] != references:
             raise UserError(f"{self.run.folder} and {other.run.folder} have different {part} parts")
@@ -101,11 +110,20 @@ class Predictor:
         how = self.run.recipe.task.evaluation
         return paired_bootstrap(texts, references, tokenize=how.tokenize)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[dict[str, Any]]:
-        """log-probability and perplexity of each target, given its source."""
-        if len(sources) != len(targets):
-            raise UserError(f"{len(sources)} sources, but {len(targets)} targets")
-        return list(self.task.score(self.model, sources, targets))
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Names of the texts that an example has: ("source", "target"), or ("target",) alone."""
+        names: tuple[str, ...] = module("tasks", self.run.recipe.kind).SIDES
+        return names
+
+    def score(self, *texts: Sequence[str]) -> list[dict[str, Any]]:
+        """log-probability and perplexity of each output; `texts` has a list for each side."""
+        if len(texts) != len(self.sides):
+            raise UserError(f"score takes a list for each of {', '.join(self.sides)}")
+        if len(set(map(len, texts))) > 1:
+            counts = (f"{len(t)} {s}s" for t, s in zip(texts, self.sides, strict=True))
+            raise UserError(", but ".join(counts))
+        return list(self.task.score(self.model, *texts))
 
 
 def load(run: str | Path, *, checkpoint: str = "final", device: str = "cpu") -> Predictor:

@@ -208,16 +208,21 @@ def attention(
     target: Sequence[str],
     path: Path | str,
     title: str = "",
+    panel: str = "head",
 ) -> None:
     """Where every target position looks: see `attention_figure`."""
-    _save(lambda: attention_figure(weights, source, target, title), path)
+    _save(lambda: attention_figure(weights, source, target, title, panel), path)
 
 
 @_style()
 def attention_figure(
-    weights: npt.ArrayLike, source: Sequence[str], target: Sequence[str], title: str = ""
+    weights: npt.ArrayLike,
+    source: Sequence[str],
+    target: Sequence[str],
+    title: str = "",
+    panel: str = "head",
 ) -> "matplotlib.figure.Figure":
-    """Weights (T, S), or (H, T, S) with a panel per head, on one scale from 0 to 1.
+    """Weights (T, S), or (H, T, S) with a panel per head (or layer), on one scale from 0 to 1.
 
     The source runs along the top, the target down the side; values that are not finite are grey.
     """
@@ -253,7 +258,7 @@ def attention_figure(
         ax.grid(False)
         ax.spines[:].set_visible(True)
         if len(heads) > 1:
-            name = f"head {number + 1}"
+            name = f"{panel} {number + 1}"
             ax.text(0.5, -0.05 / high, name, va="top", ha="center", transform=ax.transAxes)
     for ax in axes[len(heads) :]:
         ax.remove()

@@ -23,8 +23,7 @@ from typing import Any
 
 import torch
 
-import regard
-from regard import config, plots
+from regard import __version__, config, plots
 from regard.config import Recipe
 from regard.data.readers import Report
 from regard.errors import UserError
@@ -37,9 +36,12 @@ from regard.train.checkpoint import Checkpoint
 from regard.train.events import Events
 from regard.train.loop import Job, Progress, fit
 from regard.train.objective import Objective
+from regard.types import Carry
 
 Callback = Callable[[dict[str, Any]], None]
-LOWER_IS_BETTER = {"nll", "perplexity", "loss", "ter", "wer", "cer", "mse", "mae"}
+LOWER_IS_BETTER = {
+    "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
+}  # fmt: skip
 
 
 class Run:
@@ -136,10 +138,12 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
     for fault in faults:
         _tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and kept"})
     progress = Progress()
+    carry: Carry = None
     if newest is not None:
         progress = Progress.from_dict(newest.progress())
         checkpoint.put_weights(model, newest.weights(), str(newest.folder))
         checkpoint.put_optimizer(steps, model, newest.optimizer())
+        carry = {name: tensor.to(on) for name, tensor in (newest.carry() or {}).items()}
     elif given is not None:
         checkpoint.put_weights(model, given.find("final").weights(), str(given.folder))
     with Log(run, progress.update, callbacks) as log:
@@ -154,20 +158,23 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
             validate=lambda: task.validate(model),
             lower_is_better=settings.metric in LOWER_IS_BETTER,
             record=log.record,
-            save=lambda progress, carry: _save(run, model, steps, progress),
+            save=lambda progress, carry: _save(run, model, steps, progress, carry),
         )
-        progress = fit(job, progress)
+        progress = fit(job, progress, carry)
     if progress.finished:
         _finish(run, progress)
     return progress
 
 
-def _save(run: Run, model: Model, steps: torch.optim.Optimizer, progress: Progress) -> None:
+def _save(
+    run: Run, model: Model, steps: torch.optim.Optimizer, progress: Progress, carry: Carry
+) -> None:
     checkpoint.save(
         run.checkpoints / f"{progress.update:08d}",
         checkpoint.weights_of(model),
         progress.as_dict(),
         checkpoint.optimizer_of(steps, model),
+        carry,
     )
     settings = run.recipe.train
     found = checkpoint.checkpoints(run.checkpoints)
@@ -240,7 +247,7 @@ def environment() -> dict[str, Any]:
     import tokenizers
 
     return {
-        "regard": regard.__version__,
+        "regard": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,

@@ -12,7 +12,7 @@ A mask is boolean and True where a position is real (may be attended to, counts 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -55,6 +55,8 @@ class Batch:
     ids: tuple[int, ...]
     targets: int
     """How many targets the loss counts; known before the forward pass."""
+    continues: bool = False
+    """Whether its texts go on where those of the batch before it stopped."""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -64,7 +66,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         moved = {name: t.to(device, non_blocking=True) for name, t in self.tensors.items()}
-        return Batch(tensors=moved, ids=self.ids, targets=self.targets)
+        return replace(self, tensors=moved)
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class Term:
 
 
 Terms = dict[str, Term]
-Carry = Any
-"""What a recurrent model hands from one chunk of running text to the next; None for others."""
+Carry = Mapping[str, Tensor] | None
+"""What a model hands from one chunk of running text to the next, by name and without history."""
 
 
 @runtime_checkable
@@ -149,6 +151,14 @@ class Decoder(Protocol):
     def __call__(
         self, tokens: Int[Tensor, "R T"], state: Any
     ) -> tuple[Float[Tensor, "R T D"], DecoderState]: ...
+
+    def carry(self, state: Any) -> dict[str, Tensor]:
+        """What the text that follows may know of this one, detached; empty if it knows nothing."""
+        ...
+
+    def resume(self, state: Any, carry: Mapping[str, Tensor]) -> DecoderState:
+        """A state that has read nothing goes on from what `carry` gave."""
+        ...
 
 
 class Head(Protocol):

@@ -8,11 +8,13 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+import tests.shapes
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 # Before any test imports regard: from here on every shape in a signature is checked at each call.
 if os.environ.get("REGARD_NO_SHAPE_CHECK") != "1":
-    install_import_hook("regard", "tests.shapes.check")
+    install_import_hook("regard", f"{tests.shapes.__name__}.check")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)

@@ -412,9 +412,9 @@ DESCRIPTIONS = {
         what="film reviews, bad (0) or good (1): 25,000 / 25,000, and 50,000 without a label",
         licence="research",
         source="https://ai.stanford.edu/~amaas/data/sentiment/",
-        note="Downloaded, it is made from the archive. The copy whose checksums are here has, in "
-        "eight places, reviews of an app instead (train 3, 10, 12501, 12508; test 12501, 12503, "
-        "12508, 12510).",
+        note="Downloaded, it is made from the archive. The copy whose checksums are here has, on "
+        "at least eight lines, reviews of an app instead (train 3, 10, 12501, 12508; test 12501, "
+        "12503, 12508, 12510).",
         make=_imdb,
     ),
     "ud-ewt": Dataset(

@@ -1,5 +1,6 @@
 """The Transformer's decoder (Vaswani et al. 2017, figure 1, right); GPT without the memory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -146,3 +147,10 @@ class Decoder(nn.Module):
                 x = probe("output", x)
             past.append(cache)
         return self.norm(x), replace(state, past=tuple(past))
+
+    def carry(self, state: State) -> dict[str, Tensor]:
+        """Nothing: positions are counted from where a state begins, so each text has its own."""
+        return {}
+
+    def resume(self, state: State, carry: Mapping[str, Tensor]) -> State:
+        return state

@@ -7,12 +7,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers import short_attention
 from regard.layers.position import Rotary
 from regard.layers.probe import probe, watched
 
 Mask = Bool[Tensor, "*#B #T S"]
-Cache = tuple[Float[Tensor, "R H S K"], Float[Tensor, "R H S K"]]
-"""Keys and values of the positions read so far."""
+Cache = tuple[Float[Tensor, "_ H _ K"], Float[Tensor, "_ H _ K"]]
+"""Keys and values, of the positions read so far or of the memory."""
 
 
 def attention_weights(
@@ -86,13 +87,20 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
         """Self-attention over `past` and x. `causal` says that the mask is just the triangle."""
-        query, key, value = (_split(p, self.heads) for p in self.query_key_value(x).chunk(3, -1))
+        packed = self.query_key_value(x)
+        query, key, value = (_split(p, self.heads) for p in packed.chunk(3, -1))
         if rotary is not None:
             start = 0 if past is None else past[0].shape[2]
             query, key = rotary(query, start), rotary(key, start)
         if past is not None:
             key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
-        return self.output(self._attend(query, key, value, mask, causal)), (key, value)
+        if past is None and rotary is None and _short(packed, x.shape[1]):
+            if causal and mask is None:
+                mask = causal_mask(x.shape[1], x.shape[1], x.device)
+            heads = short_attention.self_attention(packed, self.heads, _bias(mask))
+        else:
+            heads = self._attend(query, key, value, mask, causal)
+        return self.output(heads), (key, value)
 
     def project(self, memory: Float[Tensor, "B S D"]) -> Cache:
         """Keys and values of the memory, made once for all the steps that look at it."""
@@ -105,9 +113,12 @@ class MultiHeadAttention(nn.Module):
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
         rows, length, dim = x.shape
         sentences = memory[0].shape[0]
-        query = _split(self.query(x).view(sentences, -1, dim), self.heads)  # (B, H, R/B·T, K)
-        heads = self._attend(query, *memory, mask, False).reshape(rows, length, dim)
-        output: Tensor = self.output(heads)
+        query = self.query(x).view(sentences, -1, dim)  # (B, R/B·T, D)
+        if _short(query, memory[0].shape[2]):
+            heads = short_attention.cross_attention(query, *memory, _bias(mask))
+        else:
+            heads = self._attend(_split(query, self.heads), *memory, mask, False)
+        output: Tensor = self.output(heads.reshape(rows, length, dim))
         return output
 
     def _attend(
@@ -134,6 +145,15 @@ def causal_mask(
 def attend_to(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"] | None:
     """The mask as attention wants it; None, which is faster, where there is no padding."""
     return None if bool(mask.all()) else mask[:, None, None]
+
+
+def _short(states: Tensor, keys: int) -> bool:
+    """Whether the kernel for short sequences is the one to take; it has no weights to show."""
+    return not watched() and short_attention.suits(states, keys)
+
+
+def _bias(mask: Tensor | None) -> Tensor | None:
+    return None if mask is None else short_attention.hide(mask)
 
 
 def _split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:

@@ -67,7 +67,7 @@ def cross_entropy(
     `precision` is that of the operands of the matrix products (float64, float32 or bfloat16); sums
     are as precise as `weight`, float32 at least. `chunk` is the number of rows that a block has.
     """
-    chunk = chunk or _rows(len(weight), hidden.device)
+    chunk = chunk or _rows(len(weight), weight.shape[1], hidden.device)
     learn = torch.is_grad_enabled()
     with torch.autocast(hidden.device.type, enabled=False):
         loss, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -76,10 +76,13 @@ def cross_entropy(
     return loss, nll
 
 
-def _rows(vocabulary: int, device: torch.device) -> int:
-    """How many rows of a block fit into the last cache of a CPU, or keep a GPU busy."""
+def _rows(vocabulary: int, dim: int, device: torch.device) -> int:
+    """How many rows of a block fit into the last cache of a CPU, or keep a GPU busy.
+
+    Each block also goes once through ∂L/∂W, of (V, D): fewer than D rows would not pay for that.
+    """
     size = 2**22 if device.type == "cpu" else 2**26
-    return max(32, size // vocabulary // 32 * 32)
+    return max(32, dim, size // vocabulary // 32 * 32)
 
 
 class _CrossEntropy(torch.autograd.Function):

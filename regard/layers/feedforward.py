@@ -9,14 +9,15 @@ from torch.nn import functional as F
 from regard.layers.dropout import Dropout
 from regard.layers.probe import probe
 
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(nn.Module):
     """The same small network at each position.
 
-    relu, gelu:  f(x) = σ(x W₁ + b₁) W₂ + b₂
-    swiglu:      f(x) = (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂     (Shazeer 2020)
+    relu, gelu, silu:  f(x) = σ(x W₁ + b₁) W₂ + b₂
+    swiglu:            f(x) = (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂     (Shazeer 2020)
     """
 
     def __init__(
@@ -44,9 +45,7 @@ class FeedForward(nn.Module):
         inner = self.up(x)
         if self.gate is not None:
             inner = F.silu(inner) * self.gate(x)
-        elif self.activation == "gelu":
-            inner = F.gelu(inner)
         else:
-            inner = F.relu(inner)
+            inner = ACTIVATIONS[self.activation](inner)
         output: Tensor = self.down(self.dropout(probe("inner", inner)))
         return output

@@ -78,7 +78,7 @@ class PositionalEncoding(nn.Module):
             return longer[start:].to(table.device)
         raise UserError(
             f"position {start + length} is beyond the {table.shape[0]} that the model has learnt: "
-            "cut the text, or train with a larger model.position.limit"
+            "cut the text, or train with a larger model.encoder.limit and model.decoder.limit"
         )
 
 

@@ -15,9 +15,10 @@ class Prediction:
     """One output for one input."""
 
     text: str
-    """What was predicted; empty for an empty input."""
+    """What was predicted; empty for an empty input, if the task needs one."""
     status: str = "ok"
-    """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached)."""
+    """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached);
+    unknown (the input has what the model has never seen)."""
     score: float = 0.0
     """log-probability, normalised by length as the search says."""
     tokens: list[str] = field(default_factory=list)
@@ -36,7 +37,11 @@ class Prediction:
 
 
 class Task(Protocol):
-    """All that a task must have. Its module has also `Config`, `PARTS`, `check` and `prepare`."""
+    """All that a task must have.
+
+    Its module has also `Config`, `PARTS` (the model's, with their default kinds), `SIDES` (the
+    names of the texts of an example: inputs if there are any, then outputs), `check`, `prepare`.
+    """
 
     sizes: Sizes
 
@@ -55,21 +60,19 @@ class Task(Protocol):
     def predict(
         self, model: Model, inputs: Sequence[str], search: Part, **options: Any
     ) -> Iterator[Prediction]:
-        """Exactly one output per input, in order."""
+        """Exactly one output per input, in order. Its keywords are the options that there are."""
         ...
 
     def evaluate(
         self, model: Model, part: str, search: Part, **options: Any
     ) -> tuple[dict[str, Score], list[Prediction]]:
-        """Scores with their signatures, and what was predicted."""
+        """Scores with their signatures, and what was predicted for it, if anything was."""
         ...
 
-    def references(self, part: Any) -> tuple[list[str], list[str]]:
-        """Inputs and true outputs of a part, every line of it."""
+    def references(self, part: Any) -> tuple[list[str], ...]:
+        """Each of the sides of a part, every text of it."""
         ...
 
-    def score(
-        self, model: Model, inputs: Sequence[str], outputs: Sequence[str]
-    ) -> Iterator[dict[str, Any]]:
-        """log-probability and perplexity of each given output."""
+    def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """log-probability and perplexity of each given output, and what else tells its worth."""
         ...

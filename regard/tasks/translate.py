@@ -1,7 +1,7 @@
 """Translate: seq2seq, unaligned. Also spelling, pronunciation: anything that is text to text."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks import Prediction
-from regard.tasks.alignment import align
+from regard.alignment import align
 from regard.types import Batch, Carry, Sizes, Terms
 from regard.values import Natural, Positive
 
@@ -35,6 +35,8 @@ PARTS = {
 }
 SIDES = ("source", "target")
 BLOCK = 2048
+Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
+"""Another engine's search: hypotheses for source symbols (the end not among them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +225,7 @@ class Task:
         prefixes: Sequence[str] | None = None,
         align_tokens: bool = False,
         first: int = 0,
+        finder: Finder | None = None,
     ) -> Iterator[Prediction]:
         """Exactly one output per input, in order, whatever the batch size; empty for empty."""
         model.eval()
@@ -233,27 +236,33 @@ class Task:
         full = [n for n, line in enumerate(inputs) if line.strip()]
         order = sorted(full, key=lambda n: (len(encoded[n]), n))
         found: dict[int, Prediction] = {}
-        for start in range(0, len(order), batch):
-            ids = order[start : start + batch]
+        size = batch if finder is None else max(1, len(order))  # an engine makes its own batches
+        for start in range(0, len(order), size):
+            ids = order[start : start + size]
             sources = [encoded[n] for n in ids]
             numbers = [first + n for n in ids]
-            hypotheses = self._search(model, sources, [forced[n] for n in ids], numbers, search)
-            links = self._align(model, sources, hypotheses) if align_tokens else [[]] * len(ids)
+            request = self._request(model, sources, [forced[n] for n in ids], numbers)
+            if finder is None:
+                hypotheses = self._search(model, sources, request, search)
+            else:
+                hypotheses = finder(sources, request, search)
+            links: list[list[int]] = [[]] * len(ids)
+            if align_tokens:
+                links = self._align(model, sources, hypotheses, batch)
             for n, best, link in zip(ids, hypotheses, links, strict=True):
                 found[n] = self._prediction(encoded[n], best, link, cut[n])
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
 
-    def _search(
+    def _request(
         self,
         model: Model,
         sources: list[list[int]],
         forced: list[list[int]],
         numbers: list[int],
-        search: Part,
-    ) -> list[list[Hypothesis]]:
+    ) -> Request:
         output = self.config.output
-        request = Request(
+        return Request(
             start=START,
             end=END,
             caps=[int(output.factor * len(source)) + output.extra for source in sources],
@@ -262,20 +271,27 @@ class Task:
             numbers=tuple(numbers),
             device=model.device,
         )
+
+    def _search(
+        self, model: Model, sources: list[list[int]], request: Request, search: Part
+    ) -> list[list[Hypothesis]]:
         with torch.inference_mode():
-            batch = collate(sources, [[] for _ in sources], numbers).to(model.device)
+            batch = collate(sources, [[] for _ in sources], range(len(sources))).to(model.device)
             found: list[list[Hypothesis]] = module("search", search.kind).search(
                 model.step, model.start(batch), request, search.config
             )
         return found
 
     def _align(
-        self, model: Model, sources: list[list[int]], found: list[list[Hypothesis]]
+        self, model: Model, sources: list[list[int]], found: list[list[Hypothesis]], size: int
     ) -> list[list[int]]:
         targets = [list(best[0].tokens) for best in found]
+        links: list[list[int]] = []
         with torch.inference_mode():
-            batch = collate(sources, targets, range(len(sources))).to(model.device)
-            return align(model, batch)
+            for start in range(0, len(sources), size):
+                left, right = (side[start : start + size] for side in (sources, targets))
+                links += align(model, collate(left, right, range(len(left))).to(model.device))
+        return links
 
     def _prediction(
         self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool

@@ -3,6 +3,7 @@
     checkpoints/00001000/
         model.safetensors       parameters, a tied one once
         optimizer.safetensors   its state, by parameter name
+        carry.safetensors       what the chunk of running text before handed on, if anything
         progress.json           where the run stands
         manifest.json           format version, and size and SHA-256 of the files above
 
@@ -49,6 +50,10 @@ class Checkpoint:
     def optimizer(self) -> dict[str, Tensor]:
         return load_file(self.folder / "optimizer.safetensors")
 
+    def carry(self) -> dict[str, Tensor] | None:
+        path = self.folder / "carry.safetensors"
+        return load_file(path) if path.is_file() else None
+
     def fault(self) -> str | None:
         """What is wrong with it, or None: every file there, of the right size and hash."""
         try:
@@ -74,6 +79,7 @@ def save(
     weights: Mapping[str, Tensor],
     progress: Mapping[str, Any],
     optimizer: Mapping[str, Tensor] | None = None,
+    carry: Mapping[str, Tensor] | None = None,
 ) -> Checkpoint:
     """Write `folder` whole, in place of what was there."""
     writing = folder.with_name(f".writing-{folder.name}")
@@ -83,6 +89,8 @@ def save(
         save_file(_contiguous(weights), writing / "model.safetensors")
         if optimizer is not None:
             save_file(_contiguous(optimizer), writing / "optimizer.safetensors")
+        if carry:
+            save_file(_contiguous(carry), writing / "carry.safetensors")
         (writing / "progress.json").write_text(json.dumps(progress, indent=1))
         files = {
             f.name: {"size": f.stat().st_size, "sha256": _hash(f)}

@@ -169,14 +169,16 @@ def _update(
             totals[name] = totals.get(name, 0.0) + term.sum.detach()
     parameters = [p for p in job.objective.parameters() if p.grad is not None]
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    if torch.isfinite(norm):
+    finite = bool(torch.isfinite(norm))
+    if finite:
         if job.config.clip:
             torch.nn.utils.clip_grads_with_norm_(parameters, job.config.clip, norm)
         for group in job.optimizer.param_groups:
             group["lr"] = _rate(job, update + 1)
         job.optimizer.step()
     job.optimizer.zero_grad(set_to_none=True)
-    return totals, carry, float(norm)
+    # What is not finite must not reach the next update by way of the carry, either.
+    return totals, carry if finite else None, float(norm)
 
 
 def _advance(job: Job, progress: Progress, micro: list[Batch], norm: float) -> None:

@@ -38,20 +38,22 @@ def pairs(languages: Languages, part: Part, count: int, seed: int = 1) -> list[t
             f"the phrasebook {languages} has {available:,} sentences in its part {part}: "
             f"ask for at most so many instead of {count:,}"
         )
-    written = book(languages)
+    source, target = book(languages).source, book(languages).target
+    sentences = derivations(languages, part, seed)
     found: dict[str, str] = {}
-    for sentence, _ in derivations(languages, part, seed):
-        if len(found) == count:
-            break
-        source = written.source.sentence(sentence)
-        if source not in found:
-            found[source] = written.target.sentence(sentence)
+    while len(found) < count:
+        sentence, _ = next(sentences)
+        written = source.sentence(sentence)
+        if written not in found:
+            found[written] = target.sentence(sentence)
     return list(found.items())
 
 
 def size(languages: Languages, part: Part | None = None) -> int:
     """How many sentences there are, in one part or in all, counted without writing them down."""
     counts = book(languages).sentence.counts
+    if part is not None and part not in PARTS:
+        raise UserError(f"no part {part!r} in the phrasebook; there are: {', '.join(PARTS)}")
     return sum(counts) if part is None else sum(counts[bucket] for bucket in PARTS[part])
 
 

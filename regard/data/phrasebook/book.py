@@ -17,6 +17,27 @@ from regard.data.phrasebook.grammar import (
     parse,
 )
 
+PHRASES = {
+    "subject": "name; the person; the persons; a person | the trait person; the trait persons; "
+    "a trait person; this trait person; number persons; name's fellow; "
+    "the person who; the persons who",
+    "partner": "the fellow; the fellows; a fellow; his fellow | the trait fellow; a trait fellow; "
+    "his trait fellow; name's fellow",
+    "holder": "the fellow; a fellow | the trait fellow; name's fellow",
+    "object": "the thing; the things; a thing; his thing | the look thing; the look things; "
+    "a look thing; this look thing; his look thing; the person's thing",
+    "objects": "number things | number look things",
+    "item": "the thing; the things; this thing | the look thing; the look things; "
+    "the person's thing; name's thing; the thing that; the look thing that; the things that",
+    "goods": "the thing; the things | the look thing; the look things; this thing",
+    "place": "the room | the style room; this style room",
+    "ride": "the vehicle",
+}
+"""The shapes of each kind of phrase, made of determiner, adjective and noun (with -s: plural).
+
+Those before the bar are the short ones, for sentences of two clauses.
+"""
+
 Known = Mapping[str, Choice[Any]]
 """What may fill a slot, by its kind."""
 
@@ -29,8 +50,6 @@ class Tables:
     target: Language
     words: Mapping[str, Sequence[Word]]
     verbs: Mapping[str, Sequence[Word]]
-    phrases: Mapping[str, str]
-    """Shapes such as `the trait persons`, between semicolons; those before | are the short ones."""
     times: Mapping[str, str]
     """Expressions of time that suit any tense, or one."""
     simple: str
@@ -57,14 +76,14 @@ def build(tables: Tables) -> Book:
 
     words: Known = {name: Words(ws) for name, ws in {**tables.words, **tables.verbs}.items()}
     times = {name: [text(line, words) for line in parse(t)] for name, t in tables.times.items()}
-    short = {**words, **phrases(tables.phrases, words, {})}
+    short = {**words, **phrases(words, {})}
     relatives: Known = {
         "who": clauses(modest, short, tenses=("present", "past"), missing="subject"),
         "that": clauses(bought, short),
     }
     within: Known = {
         **words,
-        **phrases(tables.phrases, words, relatives),
+        **phrases(words, relatives),
         "short": clauses(simple, short),
     }
     timed = [line for line in simple + rich if line.timed]
@@ -90,22 +109,17 @@ def text(line: Line, known: Known) -> Choice[Text]:
     def put_together(**fillers: Node) -> Text:
         return Text(line, fillers)
 
-    return Together(put_together, {name: known[kind(name)] for name in line.slots})
+    return Together(put_together, {name: known[kind(name)] for name in line.source.slots})
 
 
-def phrases(table: Mapping[str, str], words: Known, relatives: Known) -> dict[str, Choice[Phrase]]:
-    """Without relative clauses to choose from, the short shapes only."""
-    return {
-        name: OneOf(
-            [
-                phrase(shape, words, relatives)
-                for shape in (shapes.replace("|", ";") if relatives else shapes.split("|")[0])
-                .strip()
-                .split("; ")
-            ]
-        )
-        for name, shapes in table.items()
-    }
+def phrases(words: Known, relatives: Known) -> dict[str, Choice[Phrase]]:
+    """The kinds of phrases; without relative clauses to choose from, in their short shapes."""
+    kinds: dict[str, Choice[Phrase]] = {}
+    for name, shapes in PHRASES.items():
+        short, _, long = shapes.partition(" | ")
+        chosen = f"{short}; {long}" if long and relatives else short
+        kinds[name] = OneOf([phrase(shape, words, relatives) for shape in chosen.split("; ")])
+    return kinds
 
 
 def phrase(shape: str, words: Known, relatives: Known) -> Choice[Phrase]:
@@ -146,7 +160,7 @@ def clauses(
     for line in lines:
         possible = [tense for tense in line.tenses if not tenses or tense in tenses]
         if possible:
-            fillers = {name: known[kind(name)] for name in line.slots if name != missing}
+            fillers = {name: known[kind(name)] for name in line.source.slots if name != missing}
             choices.append(OneOf([clause(line, tense, fillers, times) for tense in possible]))
     return OneOf(choices)
 

@@ -9,7 +9,8 @@ corpus, and of each of its parts, is known exactly without writing down a senten
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from hashlib import sha256
+from hashlib import sha512
+from struct import unpack
 from typing import Any, Generic, TypeVar
 
 from regard.data.phrasebook.grammar import BUCKETS, Word, kind
@@ -20,18 +21,20 @@ ONE: Counts = (1,) + (0,) * (BUCKETS - 1)
 
 
 class Dice:
-    """SplitMix64 (Steele, Lea and Flood 2014): the same rolls everywhere and for ever."""
+    """A stream of chance, the same everywhere and for ever: SHA-512 of the seed and a counter."""
 
     def __init__(self, seed: str) -> None:
-        self.state = int.from_bytes(sha256(seed.encode()).digest()[:8], "big")
+        self.seed = seed
+        self.blocks = 0
+        self.numbers: list[int] = []
 
     def roll(self, sides: int) -> int:
         """A number from 0 to sides − 1."""
-        self.state = (self.state + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-        return ((z ^ (z >> 31)) * sides) >> 64
+        if not self.numbers:
+            digest = sha512(f"{self.seed} {self.blocks}".encode()).digest()
+            self.numbers = list(unpack("<16I", digest))
+            self.blocks += 1
+        return (self.numbers.pop() * sides) >> 32
 
 
 class Choice(ABC, Generic[T]):
@@ -83,25 +86,25 @@ class Together(Choice[T]):
 
     def __init__(self, build: Callable[..., T], parts: dict[str, Choice[Any]]) -> None:
         self.build = build
-        self.parts = tuple(parts.items())
-        self.twins = {
-            name: kind(name)
-            for name, part in parts.items()
-            if name != kind(name) and isinstance(part, Words)
-        }
+        self.fixed = {name: part.value for name, part in parts.items() if isinstance(part, Fixed)}
+        self.open = [(name, part) for name, part in parts.items() if name not in self.fixed]
+        twins = {name: kind(name) for name, part in self.open if isinstance(part, Words)}
+        self.twins = {name: first for name, first in twins.items() if name != first}
         self.counts = ONE
-        for name, part in self.parts:
-            if name not in self.twins.values():
-                twin = name in self.twins
-                self.counts = convolve(self.counts, pairs_of(part) if twin else part.counts)
+        for name, part in self.open:
+            if name in self.twins:
+                self.counts = convolve(self.counts, pairs_of(part))
+            elif name not in self.twins.values():
+                self.counts = convolve(self.counts, part.counts)
 
     def draw(self, dice: Dice, drawn: list[Word]) -> T:
-        made: dict[str, Any] = {}
-        for name, part in self.parts:
+        made = self.fixed.copy()
+        for name, part in self.open:
             node = part.draw(dice, drawn)
-            while name in self.twins and node is made[self.twins[name]]:
-                drawn.pop()
-                node = part.draw(dice, drawn)
+            if name in self.twins:
+                while node is made[self.twins[name]]:
+                    drawn.pop()
+                    node = part.draw(dice, drawn)
             made[name] = node
         return self.build(**made)
 

@@ -4,21 +4,19 @@ import re
 
 from regard.data.phrasebook.grammar import Clause, Forms, Language, Node, Phrase, Scene, Word
 
-PLURALS = {"man": "men", "woman": "women", "child": "children", "knife": "knives"}
+PLURALS = {"man": "men", "woman": "women", "child": "children"}
 PASTS = {
     "bring": "brought",
     "buy": "bought",
     "come": "came",
-    "drive": "drove",
     "find": "found",
     "fly": "flew",
     "forget": "forgot",
-    "get": "got",
+    "forgive": "forgave",
     "give": "gave",
     "go": "went",
     "hear": "heard",
     "hide": "hid",
-    "know": "knew",
     "leave": "left",
     "lend": "lent",
     "lose": "lost",
@@ -29,6 +27,7 @@ PASTS = {
     "see": "saw",
     "sell": "sold",
     "send": "sent",
+    "sing": "sang",
     "speak": "spoke",
     "steal": "stole",
     "take": "took",
@@ -42,29 +41,11 @@ PASTS = {
 GENDERS = {"girl": "f", "child": "n"}
 """Where English speaks of someone otherwise than the gender of the other language's noun."""
 
-ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["_", "_", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety"
 ORDINALS = {
     "one": "first",
     "two": "second",
@@ -80,9 +61,10 @@ COUNTRIES_WITH_ARTICLE = ("United", "Netherlands", "Philippines")
 def cardinal(n: int) -> str:
     """The word of a number below a hundred."""
     tens, ones = divmod(n, 10)
+    ten = TENS.split()[tens]
     if n < 20:
-        return ONES[n]
-    return f"{TENS[tens]}-{ONES[ones]}" if ones else TENS[tens]
+        return ONES.split()[n]
+    return f"{ten}-{ONES.split()[ones]}" if ones else ten
 
 
 def ordinal(n: int) -> str:
@@ -114,6 +96,9 @@ def country(name: str) -> Forms:
     return {"": f"the {name}" if name.startswith(COUNTRIES_WITH_ARTICLE) else name}
 
 
+WANT = verb("want")
+
+
 class English(Language):
     side = "source"
 
@@ -124,8 +109,8 @@ class English(Language):
         noun = forms["plural" if phrase.plural else ""]
         if form == "bare":
             return noun
-        if form in ("it", "them"):
-            return {"it": "they", "them": "them"}[form] if phrase.plural else "it"
+        if form == "it":
+            return "they" if phrase.plural else "it"
         words = [self.determiner(phrase.determiner, scene)]
         if phrase.adjective is not None:
             words.append(self.forms(phrase.adjective)[""])
@@ -162,11 +147,8 @@ class English(Language):
             name = "that " + self.render(wording.subject, clause.fillers)
         asked = order == "question"
         auxiliary, main = self.verb_group(clause, self.plural(subject), clause.negated or asked)
-        negation = "not" if clause.negated else ""
-        if asked:
-            words = [auxiliary, name, negation, main]
-        else:
-            words = [name, auxiliary, negation, main]
+        front = [auxiliary, name] if asked else [name, auxiliary]
+        words = [*front, "not" if clause.negated else "", main]
         rest = self.render(wording.middle + wording.tail, clause.fillers, scene)
         text = f"{' '.join(words)} {rest}"
         return f"{time}, {text}" if order == "front" else text
@@ -182,7 +164,7 @@ class English(Language):
             return be[plural], base.removeprefix("be").strip()
         tail = ""
         if tense == "want":
-            lexical, tail = verb("want"), f" to {base}"
+            lexical, tail = WANT, f" to {base}"
         if supported:
             do = "did" if tense == "past" else "do" if plural else "does"
             return do, lexical["base"] + tail

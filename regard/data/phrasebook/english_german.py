@@ -1,126 +1,143 @@
 """English and German: the words, and the patterns that they stand in."""
 
-from collections.abc import Iterable
-
-from regard.data.phrasebook import english, german, names
+from regard.data.phrasebook import english, german, lexicon
 from regard.data.phrasebook.book import Tables
-from regard.data.phrasebook.grammar import Word
 
-NAMES = {
-    "f": "Anna Clara Emma Julia Laura Nina Sarah Maria",
-    "m": "Daniel David Leo Martin Oliver Paul Peter Simon",
+# English noun: German gender (m* is a weak noun), singular, plural.
+NOUNS = {
+    "person": """
+        actress: f Schauspielerin Schauspielerinnen
+        baker: m Bäcker Bäcker
+        boy: m* Junge Jungen
+        child: n Kind Kinder
+        doctor: m Arzt Ärzte
+        girl: n Mädchen Mädchen
+        journalist: m* Journalist Journalisten
+        lawyer: m Anwalt Anwälte
+        man: m Mann Männer
+        nurse: f Krankenschwester Krankenschwestern
+        student: m* Student Studenten
+        teacher: m Lehrer Lehrer
+        tourist: m* Tourist Touristen
+        waitress: f Kellnerin Kellnerinnen
+        woman: f Frau Frauen
+        """,
+    "fellow": """
+        aunt: f Tante Tanten
+        boss: m Chef Chefs
+        brother: m Bruder Brüder
+        colleague: m* Kollege Kollegen
+        daughter: f Tochter Töchter
+        friend: m Freund Freunde
+        grandmother: f Großmutter Großmütter
+        guest: m Gast Gäste
+        neighbor: m* Nachbar Nachbarn
+        sister: f Schwester Schwestern
+        son: m Sohn Söhne
+        uncle: m Onkel Onkel
+        """,
+    "thing": """
+        apple: m Apfel Äpfel
+        bag: f Tasche Taschen
+        bicycle: n Fahrrad Fahrräder
+        book: n Buch Bücher
+        bottle: f Flasche Flaschen
+        car: n Auto Autos
+        chair: m Stuhl Stühle
+        coat: m Mantel Mäntel
+        hat: m Hut Hüte
+        key: m Schlüssel Schlüssel
+        lamp: f Lampe Lampen
+        letter: m Brief Briefe
+        newspaper: f Zeitung Zeitungen
+        phone: n Telefon Telefone
+        picture: n Bild Bilder
+        ring: m Ring Ringe
+        shirt: n Hemd Hemden
+        suitcase: m Koffer Koffer
+        table: m Tisch Tische
+        umbrella: m Regenschirm Regenschirme
+        watch: f Uhr Uhren
+        """,
+    "vehicle": """
+        bus: m Bus Busse
+        plane: n Flugzeug Flugzeuge
+        ship: n Schiff Schiffe
+        train: m Zug Züge
+        """,
+    "room": """
+        church: f Kirche Kirchen
+        garden: m Garten Gärten
+        hotel: n Hotel Hotels
+        kitchen: f Küche Küchen
+        library: f Bibliothek Bibliotheken
+        museum: n Museum Museen
+        office: n Büro Büros
+        park: m Park Parks
+        school: f Schule Schulen
+        """,
 }
 
-# English noun: German gender, singular, plural; m* is a weak noun.
-PERSONS = """
-actress: f Schauspielerin Schauspielerinnen
-baker: m Bäcker Bäcker
-boy: m* Junge Jungen
-child: n Kind Kinder
-doctor: m Arzt Ärzte
-girl: n Mädchen Mädchen
-journalist: m* Journalist Journalisten
-lawyer: m Anwalt Anwälte
-man: m Mann Männer
-nurse: f Krankenschwester Krankenschwestern
-student: m* Student Studenten
-teacher: m Lehrer Lehrer
-tourist: m* Tourist Touristen
-waitress: f Kellnerin Kellnerinnen
-woman: f Frau Frauen
-"""
-FELLOWS = """
-aunt: f Tante Tanten
-boss: m Chef Chefs
-brother: m Bruder Brüder
-colleague: m* Kollege Kollegen
-daughter: f Tochter Töchter
-friend: m Freund Freunde
-grandmother: f Großmutter Großmütter
-guest: m Gast Gäste
-neighbor: m* Nachbar Nachbarn
-sister: f Schwester Schwestern
-son: m Sohn Söhne
-uncle: m Onkel Onkel
-"""
-THINGS = """
-apple: m Apfel Äpfel
-bag: f Tasche Taschen
-bicycle: n Fahrrad Fahrräder
-book: n Buch Bücher
-bottle: f Flasche Flaschen
-car: n Auto Autos
-chair: m Stuhl Stühle
-coat: m Mantel Mäntel
-hat: m Hut Hüte
-key: m Schlüssel Schlüssel
-lamp: f Lampe Lampen
-letter: m Brief Briefe
-newspaper: f Zeitung Zeitungen
-phone: n Telefon Telefone
-picture: n Bild Bilder
-ring: m Ring Ringe
-shirt: n Hemd Hemden
-suitcase: m Koffer Koffer
-table: m Tisch Tische
-umbrella: m Regenschirm Regenschirme
-watch: f Uhr Uhren
-"""
-VEHICLES = """
-bus: m Bus Busse
-plane: n Flugzeug Flugzeuge
-ship: n Schiff Schiffe
-train: m Zug Züge
-"""
-ROOMS = """
-church: f Kirche Kirchen
-garden: m Garten Gärten
-hotel: n Hotel Hotels
-kitchen: f Küche Küchen
-library: f Bibliothek Bibliotheken
-museum: n Museum Museen
-office: n Büro Büros
-park: m Park Parks
-school: f Schule Schulen
-"""
+ADJECTIVES = {
+    "trait": """
+        old: alt
+        young: jung
+        friendly: freundlich
+        tired: müde
+        rich: reich
+        famous: berühmt
+        curious: neugierig
+        happy: glücklich
+        """,
+    "look": """
+        new: neu
+        small: klein
+        big: groß
+        red: rot
+        black: schwarz
+        green: grün
+        expensive: teuer
+        heavy: schwer
+        beautiful: schön
+        ugly: hässlich
+        """,
+    "style": """
+        beautiful: schön
+        big: groß
+        famous: berühmt
+        old: alt
+        quiet: ruhig
+        small: klein
+        """,
+}
+ADVERBS = {
+    "comparative": """
+        bigger: größer
+        smaller: kleiner
+        older: älter
+        more beautiful: schöner
+        more expensive: teurer
+        more famous: berühmter
+        """,
+    "opening": """
+        as usual: wie üblich
+        fortunately: zum Glück
+        in fact: tatsächlich
+        of course: natürlich
+        unfortunately: leider
+        """,
+}
 
-TRAITS = """
-old: alt
-young: jung
-friendly: freundlich
-tired: müde
-rich: reich
-famous: berühmt
-curious: neugierig
-happy: glücklich
-"""
-LOOKS = """
-new: neu
-small: klein
-big: groß
-red: rot
-black: schwarz
-green: grün
-expensive: teuer
-heavy: schwer
-beautiful: schön
-ugly: hässlich
-"""
-COMPARATIVES = """
-bigger: größer
-smaller: kleiner
-older: älter
-more beautiful: schöner
-more expensive: teurer
-more famous: berühmter
-"""
-PRONOUNS = """
-him: ihn ihm
-her: sie ihr
-them: sie ihnen
-"""
+# English pronoun: accusative, dative.
+PRONOUNS = {
+    "him": """
+        him: ihn ihm
+        her: sie ihr
+        them: sie ihnen
+        """,
+}
 
-# English verb: infinitive (a-b is separable), third person singular, participle, case.
+# English verb: infinitive (a-b is separable), third person singular, participle, case if not acc.
 VERBS = {
     "transitive": """
         borrow: aus-leihen leiht ausgeliehen
@@ -194,6 +211,7 @@ VERBS = {
         """,
     "carry": """
         carry: tragen trägt getragen
+        push: schieben schiebt geschoben
         take: bringen bringt gebracht
         """,
     "depart": """
@@ -229,27 +247,6 @@ COUNTRIES = {
     "n": "GB",
     "p": "NL PH US",
 }
-LANGUAGES = "ar da de el en es fi fr it ja nl pl pt ru sv"
-CURRENCIES = "AUD CAD CHF EUR GBP JPY SEK USD"
-PERIODS = "duration-day duration-month duration-week duration-year"
-DISTANCES = "length-kilometer length-meter"
-WEIGHTS = "mass-gram mass-kilogram"
-
-PHRASES = {
-    "subject": "name; the person; the persons; a person | the trait person; the trait persons; "
-    "a trait person; this person; number persons; name's fellow; the person who; the persons who",
-    "partner": "the fellow; the fellows; a fellow; his fellow | the trait fellow; "
-    "a trait fellow; his trait fellow; name's fellow",
-    "holder": "the fellow; a fellow | the trait fellow; name's fellow",
-    "object": "the thing; the things; a thing; his thing | the look thing; the look things; "
-    "a look thing; this look thing; his look thing; the person's thing",
-    "objects": "number things | number look things",
-    "item": "the thing; the things; this thing | the look thing; the look things; "
-    "the person's thing; name's thing; the thing that; the look thing that; the things that",
-    "goods": "the thing; the things | the look thing; the look things; this thing",
-    "place": "the room | the look room; this room",
-    "ride": "the vehicle",
-}
 
 TIMES = {
     "any": """
@@ -277,55 +274,101 @@ TIMES = {
 }
 
 SIMPLE = """
-{subject} {transitive} {object} @ = {subject} {transitive} @ {object acc} ~
-{subject} {transitive} {objects} @ = {subject} {transitive} @ {objects acc}
-{subject} {meet} {partner} @ = {subject} {meet} @ {partner@meet} ~
-{subject} {meet} {him} @ = {subject} {meet} {him@meet} @ ~
-{subject} {give} {object} to {him} @ = {subject} {give} {him dat} @ {object acc} ~
-{subject} {travel} to {country} @ = {subject} {travel} @ ~ {country to}
-{subject} {live} in {country} = {subject} {live} ~ {country in}
-{subject} {live} in {place} @ = {subject} {live} @ ~ in {place dat}
-{subject} {learn} {language} @ = {subject} {learn} @ {language}
-{subject} {seek} {object} in {place} @ = {subject} {seek} @ {object acc} ~ in {place dat}
-{subject} {wait} for {partner} @ = {subject} {wait} @ ~ auf {partner acc}
-{subject} {run} {number} {distance} @ = {subject} {run} @ {number} {distance}
-[present past] {subject} {like} {goods} = {goods} {like} {subject dat}
-[plain] {item} {belong} to {holder} = {item} {belong} {holder dat} ~
-[plain] {item} {be} too {look} for {holder} = {item} {be} ~ zu {look} für {holder acc}
-[plain] it {rain} in {country} @ = es {rain} @ {country in}
+{subject} {transitive} {object} @
+    = {subject} {transitive} @ {object acc} ~
+{subject} {transitive} {objects} @
+    = {subject} {transitive} @ {objects acc}
+{subject} {meet} {partner} @
+    = {subject} {meet} @ {partner@meet} ~
+{subject} {meet} {him} @
+    = {subject} {meet} {him@meet} @ ~
+{subject} {give} {object} to {him} @
+    = {subject} {give} {him dat} @ {object acc} ~
+{subject} {travel} to {country} @
+    = {subject} {travel} @ ~ {country to}
+{subject} {live} in {country}
+    = {subject} {live} ~ {country in}
+{subject} {live} in {place} @
+    = {subject} {live} @ ~ in {place dat}
+{subject} {learn} {language} @
+    = {subject} {learn} @ {language}
+{subject} {seek} {object} in {place} @
+    = {subject} {seek} @ {object acc} ~ in {place dat}
+{subject} {wait} for {partner} @
+    = {subject} {wait} @ ~ auf {partner acc}
+{subject} {run} {number} {distance} @
+    = {subject} {run} @ {number} {distance}
+[present past] {subject} {like} {goods}
+    = {goods} {like} {subject dat}
+[plain] {item} {belong} to {holder}
+    = {item} {belong} {holder dat} ~
+[plain] {item} {be} too {look} for {holder}
+    = {item} {be} ~ zu {look} für {holder acc}
+[plain] it {rain} in {country} @
+    = es {rain} @ {country in}
 """
 
 RICH = """
-{subject} {give} {object} to {partner} @ = {subject} {give} @ {partner dat} {object acc} ~
-{subject} {transitive} {object} in {country} @ = {subject} {transitive} @ {object acc} {country in}
-{subject} {carry} {object} into {place} @ = {subject} {carry} @ {object acc} ~ in {place acc}
-{subject} {hide} {object} under {goods} @ = {subject} {hide} @ {object acc} ~ unter {goods dat}
-{subject} {journey} to {country} by {ride bare} @ = {subject} {journey} @ ~ mit {ride dat} {country to}
-{subject} {travel} from {country} to {country2} @ = {subject} {travel} @ von {country dat} {country2 to}
-{subject} {learn} {language} and {language2} @ = {subject} {learn} @ {language} und {language2}
-{subject} {learn} {language} with {partner} @ = {subject} {learn} @ mit {partner dat} {language}
-{subject} {live} with {partner} in {country} = {subject} {live} ~ mit {partner dat} {country in}
-{subject} {wait} for {him} in {place} @ = {subject} {wait} @ in {place dat} ~ auf {him acc}
-{subject} {think} of {object} @ = {subject} {think} @ ~ an {object acc}
-{subject} {stay} in {country} for {few} {period} = {subject} {stay} {few} {period} lang {country in}
-{subject} {pay} {amount} {currency} for {object} @ = {subject} {pay} @ {amount} {currency} für {object acc}
-{subject} {pay} {partner} {number} {currency} @ = {subject} {pay} @ {partner dat} {number} {currency}
-{subject} {exchange} {amount} {currency} for {currency2} @ = {subject} {exchange} @ {amount} {currency} in {currency2}
-[past] {subject} {become} born in {country} @ = {subject} {become} @ {country in} geboren
-[plain] {subject} {be} {number} years old = {subject} {be} {number} Jahre alt
-[plain] {language} {become} spoken in {country} = {language} {become} {country in} ~ gesprochen
-[plain] {country} {be} {comparative} than {country2} = {country} {be} ~ {comparative} als {country2}
-[plain] {item} {be} {comparative} than {goods} = {item} {be} ~ {comparative} als {goods}
-[present future] {item} {cost} {number} {currency} = {item} {cost} {number} {currency}
-[plain] {item} {weigh} {few} {weight} = {item} {weigh} {few} {weight}
-[plain] {ride} to {country} {depart} on {weekday} at {hour} o'clock = {ride} {country to} {depart} am {weekday} um {hour} Uhr
-[past] {subject} {transitive} {goods} because {goods it} {goods was/were} too {look} = {subject} {transitive} {goods acc} |, weil {goods er} zu {look} {goods war/waren}
-[present] {subject} {seek} {goods}, but nobody can find {goods them} = {subject} {seek} {goods acc} |, aber niemand kann {goods ihn} finden
-{subject} {travel} to {country} to learn {language} = {subject} {travel} {country to} |, um {language} zu lernen
-{subject} {travel} to {country} to {meet base} {partner} = {subject} {travel} {country to} |, um {partner@meet} {meet zu}
-{subject} {say} that {short} = {subject} {say} |, dass {short final}
-{subject} {tell} {partner} that {short} = {subject} {tell} {partner dat} |, dass {short final}
-{subject} {ask} {partner} whether {short} = {subject} {ask} {partner acc} |, ob {short final}
+{subject} {give} {object} to {partner} @
+    = {subject} {give} @ {partner dat} {object acc} ~
+{subject} {transitive} {object} in {country} @
+    = {subject} {transitive} @ {object acc} {country in}
+{subject} {carry} {object} into {place} @
+    = {subject} {carry} @ {object acc} ~ in {place acc}
+{subject} {hide} {object} under {goods} @
+    = {subject} {hide} @ {object acc} ~ unter {goods dat}
+{subject} {journey} to {country} by {ride bare} @
+    = {subject} {journey} @ ~ mit {ride dat} {country to}
+{subject} {travel} from {country} to {country2} @
+    = {subject} {travel} @ von {country dat} {country2 to}
+{subject} {learn} {language} and {language2} @
+    = {subject} {learn} @ {language} und {language2}
+{subject} {learn} {language} with {partner} @
+    = {subject} {learn} @ mit {partner dat} {language}
+{subject} {live} with {partner} in {country}
+    = {subject} {live} ~ mit {partner dat} {country in}
+{subject} {wait} for {him} in {place} @
+    = {subject} {wait} @ in {place dat} ~ auf {him acc}
+{subject} {think} of {object} @
+    = {subject} {think} @ ~ an {object acc}
+{subject} {stay} in {country} for {few} {period}
+    = {subject} {stay} {few} {period} lang {country in}
+{subject} {pay} {amount} {currency} for {object} @
+    = {subject} {pay} @ {amount} {currency} für {object acc}
+{subject} {pay} {partner} {number} {currency} @
+    = {subject} {pay} @ {partner dat} {number} {currency}
+{subject} {exchange} {amount} {currency} for {currency2} @
+    = {subject} {exchange} @ {amount} {currency} in {currency2}
+[past] {subject} {become} born in {country} @
+    = {subject} {become} @ {country in} geboren
+[plain] {subject} {be} {number} years old
+    = {subject} {be} {number} Jahre alt
+[plain] {language} {become} spoken in {country}
+    = {language} {become} {country in} ~ gesprochen
+[plain] {country} {be} {comparative} than {country2}
+    = {country} {be} ~ {comparative} als {country2}
+[plain] {item} {be} {comparative} than {goods}
+    = {item} {be} ~ {comparative} als {goods}
+[present future] {item} {cost} {number} {currency}
+    = {item} {cost} {number} {currency}
+[plain] {item} {weigh} {few} {weight}
+    = {item} {weigh} {few} {weight}
+[plain] {ride} to {country} {depart} on {weekday} at {hour} o'clock
+    = {ride} {country to} {depart} am {weekday} um {hour} Uhr
+[past] {subject} {transitive} {goods} because {goods it} {goods was/were} too {look}
+    = {subject} {transitive} {goods acc} |, weil {goods er} zu {look} {goods war/waren}
+{subject} {seek} {goods} that nobody can find
+    = {subject} {seek} {goods acc} |, {goods den} niemand finden kann
+{subject} {travel} to {country} to learn {language}
+    = {subject} {travel} {country to} |, um {language} zu lernen
+{subject} {travel} to {country} to {meet base} {partner}
+    = {subject} {travel} {country to} |, um {partner@meet} {meet zu}
+{subject} {say} that {short}
+    = {subject} {say} |, dass {short final}
+{subject} {tell} {partner} that {short}
+    = {subject} {tell} {partner dat} |, dass {short final}
+{subject} {ask} {partner} whether {short}
+    = {subject} {ask} {partner acc} |, ob {short final}
 """
 
 SENTENCES = """
@@ -346,123 +389,23 @@ If {present}, {future}. = Wenn {present final}, {future inverted}.
 Although {short}, {short2}. = Obwohl {short final}, {short2 inverted}.
 """
 
-OPENINGS = """
-fortunately: zum Glück
-in fact: tatsächlich
-of course: natürlich
-perhaps: vielleicht
-unfortunately: leider
-"""
-
-
-def rows(table: str) -> list[tuple[str, list[str]]]:
-    """`English: one two three` gives ("English", ["one", "two", "three"])."""
-    entries = (row.split(":") for row in table.strip().splitlines())
-    return [(lemma.strip(), forms.split()) for lemma, forms in entries]
-
-
-def nouns(table: str) -> list[Word]:
-    return [
-        Word(lemma, english.noun(lemma, row[0][0]), german.noun(*row)) for lemma, row in rows(table)
-    ]
-
-
-def verbs(table: str) -> list[Word]:
-    return [Word(lemma, english.verb(lemma), german.verb(*row)) for lemma, row in rows(table)]
-
-
-def adjectives(table: str) -> list[Word]:
-    return [Word(lemma, {"": lemma}, german.adjective(" ".join(row))) for lemma, row in rows(table)]
-
-
-def people() -> list[Word]:
-    return [
-        Word(name, {"": name, "gender": gender}, german.name(name, gender))
-        for gender, row in NAMES.items()
-        for name in row.split()
-    ]
-
-
-def countries() -> list[Word]:
-    return [
-        Word(
-            code,
-            english.country(names.country(code, "en")),
-            german.country(names.country(code, "de"), gender),
-        )
-        for gender, codes in COUNTRIES.items()
-        for code in codes.split()
-    ]
-
-
-def currencies() -> list[Word]:
-    """CLDR writes an adjective large, as the first word of a title: Britische Pfund."""
-    return [
-        Word(code, {"": names.currency(code, "en")}, {"": german.lower(names.currency(code, "de"))})
-        for code in CURRENCIES.split()
-    ]
-
-
-def units(codes: str) -> list[Word]:
-    return [
-        Word(code, {"": names.unit(code, "en")}, german.unit(names.unit(code, "de")))
-        for code in codes.split()
-    ]
-
-
-def numbers(values: range) -> list[Word]:
-    return [Word(f"{n}", {"": english.cardinal(n)}, {"": german.cardinal(n)}) for n in values]
-
-
-def digits(values: Iterable[int]) -> list[Word]:
-    return [Word(f"={n}", {"": names.number(n, "en")}, {"": names.number(n, "de")}) for n in values]
-
-
-def plain(pairs: Iterable[tuple[str, str]]) -> list[Word]:
-    """Words with one form on both sides."""
-    return [Word(source, {"": source}, {"": target}) for source, target in pairs]
-
 
 def tables() -> Tables:
-    both = [(english.ordinal(n), german.ordinal(n)) for n in range(1, 29)]
     return Tables(
         source=english.English(),
         target=german.German(),
         words={
-            "name": people(),
-            "person": nouns(PERSONS),
-            "fellow": nouns(FELLOWS),
-            "thing": nouns(THINGS),
-            "vehicle": nouns(VEHICLES),
-            "room": nouns(ROOMS),
-            "trait": adjectives(TRAITS),
-            "look": adjectives(LOOKS),
-            "comparative": adjectives(COMPARATIVES),
-            "opening": adjectives(OPENINGS),
-            "him": [
-                Word(lemma, {"": lemma}, {"acc": acc, "dat": dat})
-                for lemma, (acc, dat) in rows(PRONOUNS)
-            ],
-            "country": countries(),
-            "language": plain(
-                (names.tongue(c, "en"), names.tongue(c, "de")) for c in LANGUAGES.split()
-            ),
-            "currency": currencies(),
-            "period": units(PERIODS),
-            "distance": units(DISTANCES),
-            "weight": units(WEIGHTS),
-            "number": numbers(range(2, 100)),
-            "few": numbers(range(2, 13)),
-            "hour": numbers(range(2, 12)),
-            "amount": digits([*range(150, 1000, 50), *range(1500, 10000, 1000)]),
-            "year": plain((str(n), str(n)) for n in range(1990, 2020)),
-            "day": plain((str(n), f"{n}.") for n in range(2, 29)),
-            "ordinal": plain(both),
-            "month": plain((names.month(n, "en"), names.month(n, "de")) for n in range(1, 13)),
-            "weekday": plain((names.weekday(n, "en"), names.weekday(n, "de")) for n in range(7)),
+            "name": lexicon.people(german.name),
+            "country": lexicon.countries(COUNTRIES, "de", german.country),
+            **lexicon.nouns(NOUNS, german.noun),
+            **lexicon.adjectives(ADJECTIVES, german.adjective),
+            **lexicon.adjectives(ADVERBS, german.adverb),
+            **lexicon.adjectives(PRONOUNS, german.pronoun),
+            **lexicon.measures("de", german.unit),
+            **lexicon.numbers(german.number),
+            **lexicon.plain("de", german.day, german.ordinal),
         },
-        verbs={name: verbs(table) for name, table in VERBS.items()},
-        phrases=PHRASES,
+        verbs=lexicon.verbs(VERBS, german.verb),
         times=TIMES,
         simple=SIMPLE,
         rich=RICH,

@@ -19,14 +19,11 @@ def paradigm(masculine: str, feminine: str, neuter: str, plural: str) -> dict[st
 DER = paradigm("der den dem des", "die die der der", "das das dem des", "die die den der")
 DIESER = paradigm("er en em es", "e e er er", "es es em es", "e e en er")
 EIN = paradigm("- en em es", "e e er er", "- - em es", "e e en er")
-PRONOUN = paradigm("er ihn ihm -", "sie sie ihr -", "es es ihm -", "sie sie ihnen -")
-RELATIVE = paradigm("der den dem -", "die die der -", "das das dem -", "die die denen -")
+PRONOUNS = {"m": "er", "f": "sie", "n": "es", "p": "sie"}
 
 WEAK = paradigm("e en en en", "e e en en", "e e en en", "en en en en")
 MIXED = paradigm("er en en en", "e e en en", "es es en en", "en en en en")
 STRONG = paradigm("er en em en", "e e er er", "es es em en", "e e en er")
-
-PRONOUN_FORMS = {"er": "nom", "ihn": "acc", "ihm": "dat"}
 
 AUXILIARIES = {
     "future": ("wird", "werden"),
@@ -37,49 +34,21 @@ AUXILIARIES = {
     "sein": ("ist", "sind"),
 }
 
-ONES = [
-    "null",
-    "ein",
-    "zwei",
-    "drei",
-    "vier",
-    "fünf",
-    "sechs",
-    "sieben",
-    "acht",
-    "neun",
-    "zehn",
-    "elf",
-    "zwölf",
-    "dreizehn",
-    "vierzehn",
-    "fünfzehn",
-    "sechzehn",
-    "siebzehn",
-    "achtzehn",
-    "neunzehn",
-]
-TENS = [
-    "_",
-    "_",
-    "zwanzig",
-    "dreißig",
-    "vierzig",
-    "fünfzig",
-    "sechzig",
-    "siebzig",
-    "achtzig",
-    "neunzig",
-]
+ONES = (
+    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
+    "fünfzehn sechzehn siebzehn achtzehn neunzehn"
+)
+TENS = "_ _ zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
 ORDINALS = {1: "ersten", 3: "dritten", 7: "siebten", 8: "achten"}
 
 
 def cardinal(n: int) -> str:
     """The word of a number from 2 to 99."""
     tens, ones = divmod(n, 10)
+    ten = TENS.split()[tens]
     if n < 20:
-        return ONES[n]
-    return f"{ONES[ones]}und{TENS[tens]}" if ones else TENS[tens]
+        return ONES.split()[n]
+    return f"{ONES.split()[ones]}und{ten}" if ones else ten
 
 
 def ordinal(n: int) -> str:
@@ -96,8 +65,7 @@ def noun(gender: str, singular: str, plural: str) -> Forms:
     if gender == "m*":
         forms |= dict.fromkeys(CASES[1:], plural)
     elif gender in ("m", "n"):
-        short = re.search("(e[lnr]|ß?ling|[aeiou])$", singular)
-        forms["gen"] = singular + ("s" if short else "es")
+        forms["gen"] = singular + ("s" if re.search("e[lnr]$", singular) else "es")
     if plural[-1] not in "ns":
         forms["dat plural"] = plural + "n"
     return forms
@@ -108,12 +76,26 @@ def name(name: str, gender: str) -> Forms:
 
 
 def unit(plural: str) -> Forms:
-    return {"": plural, "dat": noun("m", "", plural)["dat plural"]}
+    """Units and currencies. CLDR writes Britische Pfund, as in a title; we do not."""
+    if re.match(r"\w+e ", plural):
+        plural = plural[0].lower() + plural[1:]
+    return {"": plural, "dat": plural if plural[-1] in "ns" else plural + "n"}
 
 
-def lower(name: str) -> str:
-    """An adjective is written small unless it is one of Swiss kind: Schweizer Franken."""
-    return name[0].lower() + name[1:] if re.match(r"\w+e ", name) else name
+def number(n: int) -> Forms:
+    return {"": cardinal(n)}
+
+
+def day(n: int) -> str:
+    return f"{n}."
+
+
+def pronoun(accusative: str, dative: str) -> Forms:
+    return {"acc": accusative, "dat": dative}
+
+
+def adverb(*words: str) -> Forms:
+    return {"": " ".join(words)}
 
 
 def verb(infinitive: str, third: str, past: str, case: str = "acc") -> Forms:
@@ -183,8 +165,10 @@ class German(Language):
     ) -> str:
         forms = self.forms(phrase.noun)
         gender = "p" if phrase.plural else forms["gender"]
-        if form in PRONOUN_FORMS:
-            return PRONOUN[gender][PRONOUN_FORMS[form]]
+        if form == "er":
+            return PRONOUNS[gender]
+        if form == "den":
+            return DER[gender]["acc"]
         case = form or "nom"
         determiner, endings, owner = phrase.determiner, STRONG, ""
         match determiner:
@@ -230,7 +214,7 @@ class German(Language):
             name = self.render(wording.subject, clause.fillers)
         else:
             gender = "p" if head.plural else self.forms(head.noun)["gender"]
-            name = RELATIVE[gender]["nom" if subject is head else "acc"]
+            name = DER[gender]["nom" if subject is head else "acc"]
             if subject is not head:
                 name += " " + self.render(wording.subject, clause.fillers)
         finite, bracket = self.verb_group(clause, self.plural(subject))
@@ -267,4 +251,4 @@ class German(Language):
         text = re.sub(r" (?=[.,?])", "", text)
         text = re.sub(r",+(?=[.,?])", "", text)
         text = re.sub(r"\b([Ii]|[Aa]|[Vv]o)n dem\b", r"\1m", text)
-        return re.sub(r"\b([Zz]u) dem\b", r"\1m", text)
+        return re.sub(r"\b([Ii])n das\b", r"\1ns", text)

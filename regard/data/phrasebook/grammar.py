@@ -7,8 +7,8 @@ A sentence is a tree that is written down twice, once in each language. Its node
     Clause   subject, verb and the rest, in a tense, perhaps denied, perhaps with a time
     Text     a line of running text: a whole sentence, or an expression of time
 
-A line of the tables is `English = other language`. Both sides are text with slots, and a slot is
-filled by the same node on both sides:
+A line of the tables is `English = other language`, and may be broken before the equals sign. Both
+sides are text with slots, and a slot is filled by the same node on both sides:
 
     {country}           the node, in its plain form
     {country2}          another node of the same kind
@@ -34,6 +34,7 @@ Side = Literal["source", "target"]
 Forms = Mapping[str, str]
 
 BUCKETS = 5
+"""Every word is in one of so many buckets, and so is every sentence: see PARTS."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +105,11 @@ class Wording:
     middle: Template
     tail: Template
 
+    @property
+    def slots(self) -> list[str]:
+        parts = (*self.subject, self.verb, *self.middle, *self.tail)
+        return [part.name for part in parts if isinstance(part, Slot)]
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -113,17 +119,10 @@ class Line:
     timed: bool
     deniable: bool
 
-    @property
-    def slots(self) -> dict[str, None]:
-        """The names of the slots, in the order of the source."""
-        wording = self.source
-        parts = (*wording.subject, wording.verb, *wording.middle, *wording.tail)
-        return {part.name: None for part in parts if isinstance(part, Slot)}
-
     def begins_with(self, slot: str) -> bool:
-        """Whether both sides have this slot, and nothing else, as their subject."""
+        """Whether the subject is in this slot on both sides."""
         return all(
-            [part.name for part in wording.subject if isinstance(part, Slot)] == [slot]
+            isinstance(first := (*wording.subject, "")[0], Slot) and first.name == slot
             for wording in (self.source, self.target)
         )
 
@@ -140,22 +139,26 @@ def kind(slot: str) -> str:
 
 
 def parse(table: str, verbs: frozenset[str] = frozenset()) -> list[Line]:
-    """The lines of a table. `[past]` before a line restricts its tenses; # begins a comment."""
-    lines = []
-    for row in table.splitlines():
-        match = re.fullmatch(r"(?:\[(.+?)\])?(.+?) = (.+)", row.split("#")[0].strip())
-        if match:
-            tenses, source, target = match.groups()
-            lines.append(
-                Line(
-                    source=parse_wording(source.strip(), verbs),
-                    target=parse_wording(target.strip(), verbs),
-                    tenses=TENSES.get(tenses or "all") or tuple(tenses.split()),
-                    timed="@" in re.sub(r"\{.*?\}", "", target),
-                    deniable="~" in target,
-                )
-            )
-    return lines
+    """The lines of a table. `[past]` before a line restricts its tenses."""
+    rows = re.sub(r"\n\s*= ", " = ", table).splitlines()
+    return [parse_line(row.strip(), verbs) for row in rows if row.strip()]
+
+
+def parse_line(row: str, verbs: frozenset[str]) -> Line:
+    match = re.fullmatch(r"(?:\[(?P<tenses>.+?)\] )?(?P<source>.+?) = (?P<target>.+)", row)
+    if not match:
+        raise ValueError(f"not `English = other language`: {row}")
+    tenses, marks = match["tenses"] or "all", re.sub(r"\{.*?\}", "", match["target"])
+    line = Line(
+        source=parse_wording(match["source"], verbs),
+        target=parse_wording(match["target"], verbs),
+        tenses=TENSES.get(tenses) or tuple(tenses.split()),
+        timed="@" in marks,
+        deniable="~" in marks,
+    )
+    if set(line.source.slots) != set(line.target.slots):
+        raise ValueError(f"the two sides have different slots: {row}")
+    return line
 
 
 def parse_wording(text: str, verbs: frozenset[str]) -> Wording:
@@ -256,7 +259,7 @@ class Language(ABC):
 
     def agreement(self, form: str, other: Node) -> str:
         """The form that a slot `{… form@other}` has."""
-        raise NotImplementedError
+        return form
 
     def negation(self, scene: Scene) -> str:
         return ""

@@ -1,0 +1,87 @@
+"""`regard demo`: from nothing to a translator in a few minutes, with what it attended to."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from regard import display, front, plots, runs
+from regard.alignment import cross_attention
+from regard.data import catalogue
+from regard.data.tokenizers import END
+from regard.runs import Run
+from regard.tasks.translate import collate
+
+SAMPLES = 10
+
+
+def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool) -> None:
+    """Train on the phrasebook, score it, show samples and a picture, say what to try next."""
+    name = f"phrasebook-{languages}"
+    with display.waiting("writing the phrasebook"):
+        catalogue.get(name)
+    folder = to or front.free_folder(f"demo-{languages}")
+    _, recipe = front.prepared("phrasebook", [f"data.set={name}"], folder)
+    with display.waiting(f"preparing the data in {folder}"):
+        run = Run.create(folder, recipe)
+    with display.training(run) as callback:
+        progress = runs.train(run, [callback])
+    if not progress.finished:
+        display.summary(run, progress)
+        return
+    predictor = front.Predictor(run)
+    with display.waiting("translating sentences that it has never seen"):
+        scores, predictions = predictor.evaluate("test")
+    sources, references = predictor.task.references("test")
+    samples = [
+        {"source": s, "output": p.text, "reference": r}
+        for s, p, r in zip(sources, predictions, references, strict=True)
+    ][:SAMPLES]
+    picture = folder / "attention.png"
+    draw_attention(predictor, sources[0], predictions[0].text, picture)
+    if as_json:
+        table = {n: {"score": s.value, "signature": s.signature} for n, s in scores.items()}
+        result = {"run": str(folder), "scores": table, "samples": samples, "picture": str(picture)}
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        _show(folder, scores, samples, picture)
+
+
+def draw_attention(predictor: front.Predictor, source: str, target: str, path: Path) -> None:
+    """The mean over heads of the attention to the source, one panel per layer."""
+    task: Any = predictor.task
+    asked, written = task.source.encode([source])[0], task.target.encode([target])[0]
+    with torch.inference_mode():
+        seen = cross_attention(predictor.model, collate([asked], [written], [0]))
+    layers = torch.stack([weights[0].mean(0) for weights in seen.values()])  # (layers, T, S)
+    plots.attention(
+        layers.numpy(),
+        task.source.pieces([*asked, END]),
+        task.target.pieces([*written, END]),
+        path,
+        title="What each decoder layer attended to, mean over its heads",
+        panel="layer",
+    )
+
+
+def _show(folder: Path, scores: Any, samples: list[dict[str, str]], picture: Path) -> None:
+    say = display.results.print
+    say(f"\n{SAMPLES} of the test's sentences, none of which it was trained on:\n", markup=False)
+    for sample in samples:
+        right = sample["output"] == sample["reference"]
+        say(f"  {sample['source']}\n  → {sample['output']}", markup=False)
+        if not right:
+            say(f"    (right: {sample['reference']})", markup=False)
+    say("")
+    display.scores(folder, "test", scores, None, as_json=False)
+    say(
+        f"\nwhat it attended to:   {picture}\n"
+        f"learning curves:       {folder / 'curves.png'}\n\n"
+        "Try next:\n"
+        f'  echo "{samples[0]["source"]}" | regard predict {folder} --format jsonl\n'
+        f"  regard demo --languages en-fr\n"
+        f"  regard train phrasebook model.dim=64        # what does a smaller model lose?\n"
+        f"  regard data list                            # real data sets, and recipes for them",
+        markup=False,
+    )

@@ -1,0 +1,1 @@
+"""Other engines and other formats."""

@@ -1,0 +1,147 @@
+"""Every key of a recipe, with its type, default and meaning, as the Configs themselves tell it."""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+import typing
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from regard.config import ROOMS, describe, room_of
+from regard.parts import kinds, module
+
+
+class Key(NamedTuple):
+    """One key."""
+
+    name: str
+    wanted: str
+    default: str
+    help: str
+
+
+class Section(NamedTuple):
+    """The keys that stand under one header; `kind` where they depend on it."""
+
+    header: str
+    kind: str
+    help: str
+    keys: list[Key]
+
+
+def sections(task: str) -> Iterator[Section]:
+    """All sections that a recipe for `task` may have."""
+    from regard.model import Config as Model
+    from regard.train.loop import Config as Train
+
+    defining = module("tasks", task)
+    top = [
+        Key("task", "a text", "", "Which task: " + ", ".join(kinds("tasks"))),
+        Key("seed", "a whole number ≥ 0", "1", "Another seed, another order, other weights."),
+    ]
+    yield Section("", "", "", top)
+    yield from _walk(defining.Config, "")
+    yield from _walk(Model, "model", leave_out=set(ROOMS))
+    for part, default in defining.PARTS.items():
+        yield from _kinds(ROOMS[part], f"model.{part}", default)
+    yield from _walk(Train, "train")
+
+
+def _walk(config: type, header: str, leave_out: set[str] | None = None) -> Iterator[Section]:
+    """The section of a Config, then those of the Configs inside it."""
+    hints = typing.get_type_hints(config, include_extras=True)
+    help_of = attribute_docstrings(config)
+    inner: list[tuple[str, Any]] = []
+    own: list[Key] = []
+    for field in dataclasses.fields(config):
+        hint = hints[field.name]
+        if field.name in (leave_out or ()):
+            continue
+        if dataclasses.is_dataclass(hint) or room_of(hint):
+            inner.append((f"{header}.{field.name}".lstrip("."), hint))
+            continue
+        default = "" if field.default is dataclasses.MISSING else _shown(field.default)
+        own.append(Key(field.name, describe(hint), default, help_of.get(field.name, "")))
+    if own:
+        yield Section(header, "", inspect.getdoc(config) or "", own)
+    for name, hint in inner:
+        if room := room_of(hint):
+            yield from _kinds(room.name, name, room.default)
+        else:
+            yield from _walk(hint, name)
+
+
+def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
+    """One section for each kind of part, the default first."""
+    for kind in sorted(kinds(room), key=lambda kind: (kind != default, kind)):
+        config = module(room, kind).Config
+        found = list(_walk(config, header))
+        text = inspect.getdoc(config) or ""
+        first = Key("kind", "a text", f'"{default}"', f"This section describes {kind}.")
+        keys = found[0].keys if found else []
+        yield Section(header, kind, text, [first, *keys])
+
+
+def attribute_docstrings(config: type) -> dict[str, str]:
+    """The text below each field of a dataclass, base classes included."""
+    found: dict[str, str] = {}
+    for cls in reversed(config.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, text in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            ):
+                found[field.target.id] = inspect.cleandoc(str(text.value.value))
+    return found
+
+
+def as_text(found: Iterator[Section]) -> str:
+    """For a terminal."""
+    lines: list[str] = []
+    for section in found:
+        if section.header:
+            kind = f"    kind = {section.kind!r}" if section.kind else ""
+            lines += ["", f"[{section.header}]{kind}"]
+        for key in section.keys:
+            default = f", default {key.default}" if key.default else ""
+            lines += [f"  {key.name:<14} {key.help}", f"  {'':<14} ({key.wanted}{default})"]
+    return "\n".join(lines).strip("\n")
+
+
+def as_markdown(task: str) -> str:
+    """For docs/recipes.md."""
+    lines = [f'## task = "{task}"', ""]
+    for section in sections(task):
+        if section.header:
+            kind = f', kind = "{section.kind}"' if section.kind else ""
+            lines += [f"### `[{section.header}]`{kind}", ""]
+        if section.help:
+            lines += [section.help.split("\n\n")[0].replace("\n", " "), ""]
+        lines += ["| key | wanted | default | meaning |", "|---|---|---|---|"]
+        for key in section.keys:
+            meaning = key.help.replace("\n", " ").replace("|", "\\|")
+            lines.append(f"| `{key.name}` | {key.wanted} | {_code(key.default)} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "–"
+
+
+def _shown(default: Any) -> str:
+    match default:
+        case bool():
+            return str(default).lower()
+        case tuple():
+            return "[" + ", ".join(_shown(each) for each in default) + "]"
+        case str():
+            return f'"{default}"'
+        case float():
+            return f"{default:g}"
+    return str(default)

@@ -1,0 +1,121 @@
+"""Attention over short sequences on a processor.
+
+The general kernel is made for long sequences: on a batch of sentences of a dozen words it spends
+its time on overhead. Here the weights of all sentences and heads are one batch of small matrix
+products, and the softmax a few passes over them. The equations are those of `attention`:
+
+    A = softmax(Q Kᵀ / √K + bias)      Z = A V
+
+    ∂V = Aᵀ ∂Z    ∂A = ∂Z Vᵀ    ∂S = A ⊙ (∂A − Σ_s A ⊙ ∂A)    ∂Q = ∂S K / √K    ∂K = ∂Sᵀ Q / √K
+
+Queries, keys and values come side by side, as one projection makes them, so each is moved once
+on its way in, and its gradient once on its way out. exp is 2 to the power of a score in base 2:
+PyTorch's exp2 is the faster one.
+"""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+LONGEST = 128
+"""Up to this many keys it is faster than the general kernel."""
+HIDDEN = -1e30
+"""Added to the score of what may not be seen: its weight is exactly zero beside any that may."""
+LOG2E = 1 / math.log(2)
+
+
+def suits(states: Tensor, keys: int) -> bool:
+    """Whether this kernel is the faster one for `states` that look at so many keys."""
+    return states.is_cpu and keys <= LONGEST and states.dtype == torch.float32
+
+
+def self_attention(
+    packed: Float[Tensor, "B T Q"], heads: int, bias: Float[Tensor, "#B 1 #T T"] | None
+) -> Float[Tensor, "B T D"]:
+    """Z of queries, keys and values that stand side by side: Q = 3 D."""
+    result: Tensor = _Attention.apply(packed, None, None, heads, bias)  # type: ignore[no-untyped-call]
+    return result
+
+
+def cross_attention(
+    query: Float[Tensor, "B T D"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S K"],
+    bias: Float[Tensor, "#B 1 #T S"] | None,
+) -> Float[Tensor, "B T D"]:
+    """Z of queries whose heads stand side by side, and of keys and values head by head."""
+    heads = key.shape[1]
+    result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
+    return result
+
+
+def hide(mask: Tensor) -> Tensor:
+    """The bias of a mask: 0 where a query may look, `HIDDEN` elsewhere."""
+    return torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, HIDDEN)
+
+
+def _apart(packed: Float[Tensor, "B T Q"], parts: int, heads: int) -> list[Tensor]:
+    """(B, T, parts · H · K) as `parts` tensors (B · H, T, K)."""
+    batch, length, _ = packed.shape
+    split = packed.view(batch, length, parts, heads, -1).permute(2, 0, 3, 1, 4)
+    return list(split.reshape(parts, batch * heads, length, -1).unbind(0))
+
+
+def _together(apart: Float[Tensor, "P BH T K"], batch: int, heads: int) -> Float[Tensor, "B T Q"]:
+    """The reverse."""
+    parts, _, length, dim = apart.shape
+    split = apart.view(parts, batch, heads, length, dim).permute(1, 3, 0, 2, 4)
+    return split.reshape(batch, length, parts * heads * dim)
+
+
+class _Attention(torch.autograd.Function):
+    """Self-attention of `x` if there is no key, else of queries `x`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        heads: int,
+        bias: Tensor | None,
+    ) -> Float[Tensor, "B T D"]:
+        if key is None or value is None:
+            q, k, v = _apart(x, 3, heads)
+        else:
+            (q,) = _apart(x, 1, heads)
+            k, v = (each.reshape(len(q), -1, q.shape[2]) for each in (key, value))
+        batch = len(x)
+        weights = q.new_empty(len(q), q.shape[1], k.shape[1])
+        scale = LOG2E / math.sqrt(q.shape[2])
+        torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
+        if bias is not None:
+            weights.view(batch, heads, *weights.shape[1:]).add_(bias)
+        weights.sub_(weights.amax(-1, keepdim=True)).exp2_()
+        weights.div_(weights.sum(-1, keepdim=True))
+        ctx.save_for_backward(q, k, v, weights)
+        ctx.shape = batch, heads
+        ctx.alone = key is None
+        return _together(torch.bmm(weights, v)[None], batch, heads)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "B T D"]) -> tuple[Tensor | None, ...]:
+        q, k, v, weights = ctx.saved_tensors
+        (z,) = _apart(grad, 1, ctx.shape[1])
+        scores = torch.bmm(z, v.transpose(1, 2)).mul_(weights)
+        scores.addcmul_(weights, scores.sum(-1, keepdim=True), value=-1)
+        scores.mul_(1 / math.sqrt(q.shape[2]))
+        asked = q.new_empty(3 if ctx.alone else 1, *q.shape)
+        by_key, by_value = (asked[1], asked[2]) if ctx.alone else k.new_empty(2, *k.shape)
+        torch.bmm(scores, k, out=asked[0])
+        torch.bmm(scores.transpose(1, 2), q, out=by_key)
+        torch.bmm(weights.transpose(1, 2), z, out=by_value)
+        by_x = _together(asked, *ctx.shape)
+        if ctx.alone:
+            return by_x, None, None, None, None
+        return by_x, by_key.unflatten(0, ctx.shape), by_value.unflatten(0, ctx.shape), None, None

@@ -1,0 +1,432 @@
+"""Language model: vec2seq with x = ∅. What text is like: p(y) = Π_t p(y_t | y₁ … y_{t−1}).
+
+A line's end is the symbol END, with every tokenizer. Either each line is a text of its own, or the
+lines are one running text, in which END is what stands between two of them.
+"""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.config import Recipe, Room
+from regard.data import batching, files, stream, tokenizers
+from regard.data.readers import Finding, Report, excerpt
+from regard.data.store import Store
+from regard.data.texts import HeldOut, Texts, collate, spelling
+from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
+from regard.errors import RecipeError, UserError
+from regard.metrics import VERSION, Score
+from regard.model import Model
+from regard.parts import Part, module
+from regard.search import Hypothesis, Request
+from regard.tasks import Prediction
+from regard.types import Batch, Batches, Carry, Head, Sizes, Terms
+from regard.values import Count
+
+PARTS = {"decoder": "transformer", "head": "vocabulary"}
+SIDES = ("target",)
+METRICS = ("nll", "perplexity", "bits_per_character")
+BLOCK = 2048
+CHUNK = 256
+"""Symbols that are read at once, where the state is handed on."""
+POSITIONS = 1024
+"""Positions whose logits are held at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """How long a continuation is."""
+
+    length: Count = 200
+    """The most symbols; running text, which has no end, gets as many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sections of a recipe for a language model, beside the model and the trainer."""
+
+    unit: Literal["stream", "line"] = "stream"
+    """Running text, cut into parallel streams, or every line a text of its own."""
+    data: files.Config
+    """The text; of running text, empty and long lines are kept, whatever is said here."""
+    held_out: HeldOut
+    """What is kept from learning, where no files are named for it."""
+    tokenizer: tokenizers.Config
+    """How text becomes symbols."""
+    stream: stream.Config
+    """How running text is read."""
+    batch: batching.Config
+    """How large a batch of lines is."""
+    search: Annotated[Part, Room("search", "sample")]
+    """How a continuation is found."""
+    output: Output
+    """How long a continuation is."""
+
+    @property
+    def texts(self) -> Texts:
+        return Texts(self.data, self.held_out, self.unit == "stream")
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what can be known to be wrong before any data is read."""
+    config: Config = recipe.task
+    if len(config.data.columns) > 1:
+        raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
+    for part in ("validation", "test"):
+        if getattr(config.data, part) and getattr(config.held_out, part):
+            raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
+    if recipe.train.metric not in METRICS:
+        raise RecipeError(
+            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(METRICS)}"
+        )
+
+
+def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
+    """Read the data, train the tokenizer, write the store: all of it into `folder`.
+
+    The tokenizer of the run `given` is taken instead, if it is there.
+    """
+    texts = config.texts
+    for part in files.PARTS:
+        if texts.has(part) and next(texts.lines(part, Report()), None) is None:
+            raise UserError(f"held_out: no line is left for the {part} part")
+    if given is not None:
+        tokenizer = Tokenizer.load(given / "target.tokenizer.json")
+    else:
+        lines = texts.lines("train", Report())
+        tokenizer = Tokenizer.train(config.tokenizer, (line.text for line in lines))
+    tokenizer.save(folder / "target.tokenizer.json")
+    report = Report()
+    rows = ([symbols] for symbols in _encode(config, tokenizer, report))
+    Store.write(folder / "store", ["train.target"], len(tokenizer), rows)
+    report.used = len(Store(folder / "store", "train.target"))
+    if not report.used:
+        raise UserError("data.train: no line is left to learn from")
+    if config.unit == "stream":
+        report.counts.pop("empty text", None)  # met, but not left out
+    return report
+
+
+def _encode(config: Config, by: Tokenizer, report: Report) -> Iterator[list[int]]:
+    """Symbols of each line to learn from, its end among them."""
+    longest, lines = config.data.longest, config.texts.lines("train", report)
+    while block := list(islice(lines, BLOCK)):
+        encoded = by.encode([line.text for line in block])
+        for line, symbols in zip(block, encoded, strict=True):
+            if config.unit == "line" and len(symbols) > longest:
+                what = f"more than {longest} symbols (data.longest)"
+                finding = Finding(line.path, line.number, what, excerpt(line.text))
+                report.add(finding)
+                if config.data.too_long == "refuse":
+                    raise UserError(f"{finding}: data.too_long = 'refuse'")
+                if config.data.too_long == "skip":
+                    continue
+                symbols = symbols[:longest]
+            yield [*symbols, END]
+
+
+class Text(NamedTuple):
+    """A text as the model says it."""
+
+    symbols: list[int]
+    """Its end is the last."""
+    characters: int
+    """The ends of its lines count as one each."""
+    spelling: int
+    """Bits on top of those of the symbols, for what is unknown."""
+
+
+class Task:
+    """A language model whose tokenizer and store lie in a run's folder."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        self.target = Tokenizer.load(folder / "target.tokenizer.json")
+        self.sizes = Sizes(target=len(self.target))
+        self.running = config.unit == "stream"
+        self.before = END if self.running else START
+        """What is read before the first symbol: in running text, the end of another line."""
+
+    # Learning
+
+    def batches(self, seed: int) -> Batches:
+        store = Store(self.folder / "store", "train.target")
+        if self.running:
+            return stream.Streams(store.tokens, self.before, self.config.stream, seed)
+
+        def make(ids: Sequence[int]) -> Batch:
+            return collate([store[n] for n in ids], self.before, ids)
+
+        return batching.Batches(store.lengths[:, None], make, self.config.batch, seed)
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """−log p(y), the true beginning of y being given at each place.
+
+        Running text goes on from `carry`; the gradient does not.
+        """
+        assert model.decoder is not None
+        state = model.start(batch)
+        if batch.continues and carry:
+            state = model.decoder.resume(state, carry)
+        hidden, state = model.decode(batch["target_in"], state)
+        terms = model.head.loss(hidden, batch["target_out"], batch["target_mask"])
+        return terms, model.decoder.carry(state) if self.running else None
+
+    def validate(self, model: Model) -> dict[str, float]:
+        if not self.config.texts.has("validation"):
+            return {}
+        return self._likelihood(model, self._encode(self.references("validation")[0]))
+
+    # Likelihood
+
+    def references(self, part: files.Part) -> tuple[list[str]]:
+        """The texts of a part: its lines, or all of it as one running text."""
+        texts = self.config.texts
+        if not texts.has(part):
+            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
+        lines = [line.text for line in texts.lines(part, Report())]
+        return (["\n".join(lines)] if self.running else lines,)
+
+    def _encode(self, texts: Sequence[str]) -> list[Text]:
+        found = []
+        for text in texts:
+            lines = text.split("\n")
+            encoded = self.target.encode(lines)
+            symbols = [symbol for row in encoded for symbol in (*row, END)]
+            extra = sum(map(spelling, lines, encoded))
+            found.append(Text(symbols, len(text) + 1, extra))
+        return found
+
+    def _decode(self, symbols: Sequence[int]) -> str:
+        lines: list[list[int]] = [[]]
+        for symbol in symbols:
+            lines.append([]) if symbol == END else lines[-1].append(symbol)
+        return "\n".join(map(self.target.decode, lines))
+
+    def _window(self, model: Model) -> int | None:
+        """How many symbols a model can hold that hands nothing on; None for one that does."""
+        assert model.decoder is not None
+        if model.decoder.carry(model.start(collate([[END]], self.before, [0]).to(model.device))):
+            return None
+        return self.config.stream.length if self.running else self.config.data.longest + 1
+
+    def _read(
+        self, model: Model, rows: Sequence[Sequence[int]], size: int = 64
+    ) -> list[NDArray[np.float32]]:
+        """log p of each symbol of each row, given those before it.
+
+        A model that hands on its state knows all of them. Any other reads windows as long as
+        those that it has learnt from, and knows at least half a window, but at a row's beginning.
+        """
+        order = sorted(range(len(rows)), key=lambda n: (len(rows[n]), n))
+        window = self._window(model)
+        found: dict[int, NDArray[np.float32]] = {}
+        for start in range(0, len(order), size):
+            ids = order[start : start + size]
+            batch = collate([rows[n] for n in ids], self.before, ids).to(model.device)
+            table = log_probs(model, batch, window).cpu().numpy()
+            found |= {n: line[: len(rows[n])] for n, line in zip(ids, table, strict=True)}
+        return [found[n] for n in range(len(rows))]
+
+    def _likelihood(self, model: Model, texts: list[Text], size: int = 64) -> dict[str, float]:
+        """Means over all symbols, and over all characters."""
+        model.eval()
+        found = self._read(model, [text.symbols for text in texts], size)
+        nats = -math.fsum(float(row.sum(dtype=np.float64)) for row in found)
+        mean = nats / sum(map(len, found))
+        bits = nats / math.log(2) + sum(text.spelling for text in texts)
+        return {
+            "nll": mean,
+            "perplexity": math.exp(min(mean, 700.0)),
+            "bits_per_character": bits / sum(text.characters for text in texts),
+        }
+
+    def evaluate(
+        self, model: Model, part: files.Part, search: Part, *, batch: int = 64
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Perplexity and bits per character of a part. Nothing is predicted."""
+        texts = self._encode(self.references(part)[0])
+        figures = self._likelihood(model, texts, batch)
+        symbols = [symbol for text in texts for symbol in text.symbols]
+        window = self._window(model)
+        about = {
+            "unit": self.config.unit,
+            "context": f"{window // 2}-{window}" if window else "all",
+            "case": "lc" if self.config.tokenizer.lowercase else "mixed",
+            "symbols": len(symbols),
+            "characters": sum(text.characters for text in texts),
+            "unknown": f"{symbols.count(UNKNOWN)}-spelt",
+            "version": VERSION,
+        }
+        signature = "|".join(f"{name}:{value}" for name, value in about.items())
+        scores = {
+            name: Score(name=name, value=figures[name], signature=signature, higher_is_better=False)
+            for name in ("perplexity", "bits_per_character")
+        }
+        return scores, []
+
+    def score(
+        self, model: Model, texts: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        """log-probability, perplexity and bits per character of each text, its end included."""
+        model.eval()
+        encoded = self._encode(texts)
+        found = self._read(model, [text.symbols for text in encoded], batch)
+        for text, row in zip(encoded, found, strict=True):
+            total = float(row.sum(dtype=np.float64))
+            bits = text.spelling - total / math.log(2)
+            yield {
+                "log_prob": total,
+                "perplexity": math.exp(min(-total / len(row), 700.0)),
+                "bits_per_character": bits / text.characters,
+                "bits": bits,
+                "characters": text.characters,
+                "tokens": self.target.pieces(text.symbols),
+                "log_probs": row.tolist(),
+            }
+
+    # Continuation
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        length: int | None = None,
+        first: int = 0,
+    ) -> Iterator[Prediction]:
+        """What follows each input, in order: input and output together are the text.
+
+        An empty input has something follow, too: a text from its beginning. What the vocabulary
+        lacks is read as the unknown symbol, and the status says so. The score is log p of the
+        output, given the input.
+        """
+        model.eval()
+        prompts = [text.symbols[:-1] for text in self._encode(inputs)]
+        order = sorted(range(len(prompts)), key=lambda n: (len(prompts[n]), n))
+        found: dict[int, Prediction] = {}
+        for start in range(0, len(order), batch):
+            ids = order[start : start + batch]
+            chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
+            size = length or self.config.output.length
+            best = self._continue(model, chosen, numbers, search, size)
+            found |= {n: self._prediction(prompts[n], b) for n, b in zip(ids, best, strict=True)}
+        for n in range(len(prompts)):
+            yield found[n]
+
+    def _continue(
+        self,
+        model: Model,
+        prompts: list[list[int]],
+        numbers: list[int],
+        search: Part,
+        length: int,
+    ) -> list[list[Hypothesis]]:
+        """Continuations, best first, without their prompts.
+
+        A model that hands nothing on writes until its window is full, then goes on from the last
+        half of it, as if a text began there; alternatives differ in the last window only.
+        """
+        window = self._window(model) or sys.maxsize
+        found = [[Hypothesis((), 0.0, (), False)] for _ in prompts]
+        going, turn = list(range(len(prompts))), 0
+        while going:
+            whole = [(*prompts[n], *found[n][0].tokens) for n in going]
+            contexts = [row[max(0, len(row) - window // 2) :] for row in whole]
+            rest = [length - len(found[n][0].tokens) for n in going]
+            request = Request(
+                start=self.before,
+                end=PAD if self.running else END,  # running text has no end, and PAD is forbidden
+                caps=[min(window, len(c) + r) for c, r in zip(contexts, rest, strict=True)],
+                prefixes=tuple(contexts) if any(contexts) else None,
+                forbidden=(PAD, START, UNKNOWN),
+                numbers=tuple(numbers[n] + (turn << 32) for n in going),  # other draws each turn
+                device=model.device,
+            )
+            for n, context, best in zip(
+                going, contexts, _search(model, request, search), strict=True
+            ):
+                found[n] = [_joined(found[n][0], each, len(context)) for each in best]
+            going = [n for n in going if not _ended(found[n][0], length)]
+            turn += 1
+        return found
+
+    def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
+        before = self._decode(prompt)
+        texts = [self._decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
+        first, ended = best[0], best[0].finished
+        return Prediction(
+            text=texts[0],
+            status="unknown" if UNKNOWN in prompt else "ok" if ended or self.running else "capped",
+            score=first.score,
+            tokens=self.target.pieces([*first.tokens, END] if ended else first.tokens),
+            log_probs=list(first.log_probs),
+            source=self.target.pieces(prompt),
+            alternatives=[
+                {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
+                for text, each in zip(texts, best, strict=True)
+            ]
+            if len(best) > 1
+            else [],
+        )
+
+
+def _search(model: Model, request: Request, search: Part) -> list[list[Hypothesis]]:
+    rows = [[END] for _ in request.caps]
+    with torch.inference_mode():
+        batch = collate(rows, request.start, range(len(rows))).to(model.device)
+        found: list[list[Hypothesis]] = module("search", search.kind).search(
+            model.step, model.start(batch), request, search.config
+        )
+    return found
+
+
+def _joined(before: Hypothesis, new: Hypothesis, context: int) -> Hypothesis:
+    """What was written before and, without the context, what is new."""
+    chances = before.log_probs + new.log_probs[context:]
+    tokens = before.tokens + new.tokens[context:]
+    return Hypothesis(tokens, math.fsum(chances), chances, new.finished)
+
+
+def _ended(written: Hypothesis, length: int) -> bool:
+    return written.finished or len(written.tokens) >= length
+
+
+def log_probs(model: Model, batch: Batch, window: int | None) -> Float[Tensor, "B T"]:
+    """log p of every symbol of a batch, read in windows that overlap by half, or with the state
+    handed on from chunk to chunk."""
+    read, said = batch["target_in"], batch["target_out"]
+    length, overlap = (window, window // 2) if window else (CHUNK, 0)
+    found = []
+    with torch.inference_mode():
+        fresh = state = model.start(batch)
+        for first, new, end in stream.windows(said.shape[1], length, overlap):
+            hidden, after = model.decode(read[:, first:end], state)
+            found.append(_chosen(model.head, hidden[:, new - first :], said[:, new:end]))
+            state = fresh if window else after
+        return torch.cat(found, 1)
+
+
+def _chosen(
+    head: Head, hidden: Float[Tensor, "B T D"], said: Int[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
+    """log p(said | hidden), never with the logits of many positions at once."""
+    pairs = zip(hidden.flatten(0, 1).split(POSITIONS), said.flatten().split(POSITIONS), strict=True)
+    losses = [
+        F.cross_entropy(head.logits(states).float(), symbols, reduction="none")
+        for states, symbols in pairs
+    ]
+    return -torch.cat(losses).view_as(said)

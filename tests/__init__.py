@@ -1,0 +1,1 @@
+"""Tests in tiers: unit, contract, parity, learn, fault."""
