@@ -1,11 +1,15 @@
 """The command line: one verb per function. PyTorch is imported only when a verb needs it."""
 
+import difflib
+import inspect
+import io
 import json
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 from tyro.conf import Positional, arg
@@ -13,46 +17,79 @@ from tyro.conf import Positional, arg
 from regard.errors import RecipeError, UserError
 
 app = tyro.extras.SubcommandApp()
-Override = Annotated[
-    tuple[str, ...], arg(metavar="KEY=VALUE", help="Changes to the recipe: train.updates=100")
+VERBS: dict[str, Callable[..., None]] = {}
+STYLE = (
+    tyro.conf.OmitArgPrefixes,
+    tyro.conf.FlagCreatePairsOff,
+    tyro.conf.DisallowNone,
+    tyro.conf.PositionalMetavarFromFieldName,
+)
+INTERRUPTED = 130
+Value = TypeVar("Value")
+Maybe = Annotated[Value | None, arg(help_behavior_hint="")]
+"""What may be left out; its help says what happens then."""
+Override = Annotated[tuple[str, ...], arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")]
+Device = Annotated[str, arg(metavar="NAME", help="cpu, cuda, cuda:1, mps or auto")]
+Checkpoint = Annotated[
+    str, arg(metavar="NAME", help="final, best, last, or the number of an update")
 ]
-Device = Annotated[str, arg(help="cpu, cuda, cuda:1, mps or auto")]
-Checkpoint = Annotated[str, arg(help="final, best, last, or the number of an update")]
-AsJson = Annotated[bool, arg(help="Machine-readable output on stdout", name="json")]
+AsJson = Annotated[bool, arg(help_behavior_hint="")]
 Part = Literal["train", "validation", "test"]
 Search = Literal["beam", "greedy", "sample"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 done, 1 failed, 2 wrongly called."""
+    """Run the command line; exit codes: 0 done, 1 failed, 2 wrongly called, 130 interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app.cli(
-            prog="regard",
-            description="Sequence models that you can train, look into and ship.",
-            args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
-        )
+        _run(list(sys.argv[1:] if arguments is None else arguments))
     except UserError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, RecipeError) else 1)
     except KeyboardInterrupt:
         print("regard: interrupted", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough.
-        sys.stderr.close()
-        sys.exit(0)
+        # The reader of our output (head, less) has seen enough: nothing is left to be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        print(f"regard: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(1)
 
 
-@app.command
+def _run(arguments: list[str]) -> None:
+    """Let the verb's own page and parser answer; the overview where there is no verb."""
+    name = arguments[0] if arguments else "--help"
+    if name in VERBS:
+        page = inspect.cleandoc(VERBS[name].__doc__ or "").partition("\n\nArgs:")[0]
+        tyro.cli(
+            VERBS[name], prog=f"regard {name}", description=page, args=arguments[1:], config=STYLE
+        )
+    elif name.startswith("-"):
+        about = "Sequence models that you can train, look into and ship."
+        app.cli(prog="regard", description=about, args=arguments or ["--help"], config=STYLE)
+    else:
+        near = difflib.get_close_matches(name, VERBS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
+        raise RecipeError(f"there is no {name!r}; {hint}")
+
+
+def verb(function: Callable[..., None]) -> Callable[..., None]:
+    """A verb: its parameters are its options, its docstring is its page, with examples."""
+    VERBS[function.__name__] = function
+    return app.command(function)
+
+
+@verb
 def train(
-    recipe: Positional[Path | None] = None,
+    recipe: Positional[Maybe[Path]] = None,
     overrides: Positional[Override] = (),
     *,
-    to: Path | None = None,
-    resume: Path | None = None,
-    start_from: Annotated[Path | None, arg(name="from")] = None,
-    parts: Path | None = None,
+    to: Maybe[Path] = None,
+    resume: Maybe[Path] = None,
+    start_from: Annotated[Path | None, arg(name="from", help_behavior_hint="")] = None,
+    parts: Maybe[Path] = None,
     json: AsJson = False,
 ) -> None:
     """Train a recipe, or go on with a run.
@@ -65,7 +102,7 @@ def train(
 
     Args:
         recipe: A recipe's file, or the name of a shipped one.
-        overrides: Changes to the recipe.
+        overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
         to: The folder of the new run; runs/NAME otherwise.
         resume: A run to go on with, exactly where it stopped.
         start_from: A run whose whole model (weights and tokenizers) is trained on.
@@ -91,21 +128,23 @@ def train(
     with display.training(run, as_json=json) as callback:
         progress = runs.train(run, [callback], given)
     display.summary(run, progress)
+    if not progress.finished:
+        sys.exit(INTERRUPTED)
 
 
-@app.command
+@verb
 def evaluate(
     run: Positional[Path],
     *,
     part: Part = "test",
-    search: Search | None = None,
-    beams: int | None = None,
-    length_penalty: float | None = None,
-    against: Path | None = None,
+    search: Maybe[Search] = None,
+    beams: Maybe[int] = None,
+    length_penalty: Maybe[float] = None,
+    against: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
     batch: int = 64,
     device: Device = "cpu",
-    output: Path | None = None,
+    output: Maybe[Path] = None,
     json: AsJson = False,
 ) -> None:
     """Score a run on the part of the data that it has not seen.
@@ -146,22 +185,22 @@ def evaluate(
     display.scores(run, part, scores, comparison, as_json=json)
 
 
-@app.command
+@verb
 def predict(
     run: Positional[Path],
-    file: Positional[Path | None] = None,
+    file: Positional[Maybe[Path]] = None,
     *,
-    search: Search | None = None,
-    beams: int | None = None,
-    nbest: int | None = None,
-    length_penalty: float | None = None,
-    minimum: int | None = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    prefix: str | None = None,
-    length: int | None = None,
+    search: Maybe[Search] = None,
+    beams: Maybe[int] = None,
+    nbest: Maybe[int] = None,
+    length_penalty: Maybe[float] = None,
+    minimum: Maybe[int] = None,
+    temperature: Maybe[float] = None,
+    top_k: Maybe[int] = None,
+    top_p: Maybe[float] = None,
+    seed: Maybe[int] = None,
+    prefix: Maybe[str] = None,
+    length: Maybe[int] = None,
     format: Literal["text", "jsonl"] = "text",
     checkpoint: Checkpoint = "final",
     batch: int = 64,
@@ -209,7 +248,7 @@ def predict(
         _print(prediction.as_dict() if detailed else prediction.text.replace("\n", " "))
 
 
-@app.command
+@verb
 def score(
     run: Positional[Path],
     files: Positional[tuple[Path, ...]] = (),
@@ -253,12 +292,12 @@ def score(
     display.likelihood(results)
 
 
-@app.command
+@verb
 def data(
     action: Positional[Literal["list", "get", "show"]],
-    name: Positional[str | None] = None,
+    name: Positional[Maybe[str]] = None,
     *,
-    source: Annotated[Path | None, arg(name="from")] = None,
+    source: Annotated[Path | None, arg(name="from", help_behavior_hint="")] = None,
     json: AsJson = False,
 ) -> None:
     """The data sets that recipes use: list them, get one, show one.
@@ -291,11 +330,11 @@ def data(
         display.data_set(catalogue.describe(name), catalogue.sample(name, 3), as_json=json)
 
 
-@app.command
+@verb
 def demo(
     *,
     languages: Literal["en-de", "en-fr"] = "en-de",
-    to: Path | None = None,
+    to: Maybe[Path] = None,
     json: AsJson = False,
 ) -> None:
     """Train a small Transformer on the embedded phrasebook, in about three minutes.
@@ -314,7 +353,7 @@ def demo(
     demonstration.demo(languages, to, as_json=json)
 
 
-@app.command
+@verb
 def keys(task: Positional[str] = "translate", *, json: AsJson = False) -> None:
     """Every key that a recipe may have: its meaning, its type, its default.
 

@@ -181,6 +181,16 @@ def dump(resolved: Recipe) -> str:
     return tomli_w.dumps(table)
 
 
+def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+    """The values of a Config and of those inside it, by dotted key."""
+    table = _plain(config) if prefix == "" else config
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        inner = isinstance(value, dict)
+        values |= flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+    return values
+
+
 def _plain(value: Any) -> Any:
     match value:
         case Part(kind=kind, config=config):

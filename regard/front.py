@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
-from regard.errors import UserError
+from regard.errors import RecipeError, UserError
 from regard.metrics import Comparison, Score, paired_bootstrap
-from regard.parts import Part, module
+from regard.parts import Part, kinds, module
 from regard.runs import Run, train as train_run
 from regard.tasks import Prediction
 from regard.train.device import pick
 
 CHUNK = 4096
+
+
+def _others(setting: str) -> str:
+    """Which searches have a setting."""
+    having = [k for k in kinds("search") if hasattr(module("search", k).Config, setting)]
+    return f"; try search = {' or '.join(having)}" if having else ""
 
 
 class Predictor:
@@ -24,7 +30,7 @@ class Predictor:
     def __init__(self, run: Run, *, checkpoint: str = "final", device: str = "cpu") -> None:
         self.run = run
         self.task = run.task
-        self.model = run.model(checkpoint, pick(device))
+        self.model = run.model(checkpoint, pick(device, "device"))
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
         """The recipe's search, or another; `options` are keys of that search's section."""
@@ -35,7 +41,7 @@ class Predictor:
         for name in options:
             if name not in known:
                 there = ", ".join(sorted(known))
-                raise UserError(f"{chosen.kind} search has no setting {name!r}; it has {there}")
+                raise RecipeError(f"{name}: {chosen.kind} search has only {there}{_others(name)}")
         return Part(chosen.kind, dataclasses.replace(chosen.config, **options))
 
     def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:
@@ -62,6 +68,7 @@ class Predictor:
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
+        _check_batch(batch)
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = inspect.signature(self.task.predict).parameters
@@ -78,9 +85,13 @@ class Predictor:
     def stream(
         self, inputs: Iterable[str], *, prefix: str | None = None, **options: Any
     ) -> Iterator[Prediction]:
-        """As `predictions`, for inputs that come one after the other and may be very many."""
+        """As `predictions`, for inputs that come one after the other and may be very many.
+
+        With batches of one, each is answered before the next is read.
+        """
         source, first = iter(inputs), 0
-        while chunk := list(islice(source, CHUNK)):
+        size = CHUNK if options.get("batch") != 1 else 1
+        while chunk := list(islice(source, size)):
             prefixes = None if prefix is None else [prefix] * len(chunk)
             yield from self.predictions(chunk, prefixes=prefixes, first=first, **options)
             first += len(chunk)
@@ -89,6 +100,7 @@ class Predictor:
         self, part: str = "test", *, search: str | None = None, batch: int = 64, **options: Any
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Scores on a part of the recipe's data, with signatures, and the predictions."""
+        _check_batch(batch)
         return self.task.evaluate(self.model, part, self.search(search, **options), batch=batch)
 
     def compare(
@@ -126,29 +138,37 @@ class Predictor:
         return list(self.task.score(self.model, *texts))
 
 
+def _check_batch(batch: int) -> None:
+    if batch < 1:
+        raise RecipeError(f"batch: {batch} must be ≥ 1")
+
+
 def load(run: str | Path, *, checkpoint: str = "final", device: str = "cpu") -> Predictor:
     """Open a run for use."""
     return Predictor(Run(Path(run)), checkpoint=checkpoint, device=device)
 
 
 def train(
-    recipe: str | Path | dict[str, Any],
+    recipe: str | Path | dict[str, Any] | None = None,
     *overrides: str,
     to: str | Path | None = None,
     resume: str | Path | None = None,
     start_from: str | Path | None = None,
     callback: Callable[[dict[str, Any]], None] | None = None,
 ) -> Predictor:
-    """Train a recipe (a file, a shipped one's name, or a table) and open the result.
+    """Train a recipe (a file, a shipped one's name, or a table), or go on with the run `resume`,
+    and open the result.
 
     `callback` gets each record as it is written: training and validation figures, warnings.
     """
     given = Run(Path(start_from)) if start_from else None
     callbacks = [callback] if callback else []
-    if resume is not None:
+    if recipe is not None and resume is None:
+        run = Run.create(*prepared(recipe, overrides, to), given)
+    elif resume is not None and recipe is None and to is None and given is None:
         run = Run(Path(resume))
     else:
-        run = Run.create(*prepared(recipe, overrides, to), given)
+        raise RecipeError("train: give either a recipe, or a run to resume as it is")
     train_run(run, callbacks, given)
     return Predictor(run)
 
@@ -158,7 +178,7 @@ def prepared(
 ) -> tuple[Path, config.Recipe]:
     """The folder and the checked recipe of a new run."""
     if isinstance(recipe, dict):
-        loaded, name = config.recipe(recipe), str(recipe.get("task", "run"))
+        loaded, name = config.from_table(recipe, overrides), str(recipe.get("task", "run"))
     else:
         loaded, name = config.load(Path(recipe), overrides), Path(recipe).stem
     return Path(to) if to else free_folder(name), loaded

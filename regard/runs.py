@@ -14,10 +14,13 @@ To predict, recipe.toml, the tokenizers and model/ are enough.
 """
 
 import json
+import math
 import os
 import platform
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ import torch
 from regard import __version__, config, plots
 from regard.config import Recipe
 from regard.data.readers import Report
-from regard.errors import UserError
+from regard.errors import RecipeError, UserError
 from regard.layers.allocator import keep_pages
 from regard.model import Model, build
 from regard.parts import module
@@ -58,6 +61,8 @@ class Run:
     @classmethod
     def create(cls, folder: Path, recipe: Recipe, given: "Run | None" = None) -> "Run":
         """Prepare everything that training needs; nothing is left behind if that fails."""
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is a file: name a folder for the run")
         if folder.exists() and any(folder.iterdir()):
             hint = (
                 f"; to go on with it: --resume {folder}"
@@ -65,22 +70,26 @@ class Run:
                 else ""
             )
             raise UserError(f"{folder} exists and is not empty{hint}")
-        resolved = device.resolve(recipe)
-        made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        if given is not None:
+            recipe = _continued(recipe, given)
+        made = [new for new in (folder, *folder.parents) if not new.exists()]
         try:
-            report = module("tasks", recipe.kind).prepare(
-                resolved.task, folder, given.folder if given else None
-            )
+            with recipe.place.located():
+                resolved = device.resolve(recipe)
+                folder.mkdir(parents=True, exist_ok=True)
+                report = module("tasks", recipe.kind).prepare(
+                    resolved.task, folder, given.folder if given else None
+                )
             _write(folder / "data.json", _findings(report))
             _write(folder / "environment.json", environment())
             # Last: a folder without it is not a run.
             (folder / "recipe.toml").write_text(config.dump(resolved), encoding="utf-8")
         except BaseException:
-            for left in folder.iterdir():
+            for left in folder.glob("*"):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
-            if made:
-                folder.rmdir()
+            for new in made:
+                with suppress(OSError):
+                    new.rmdir()
             raise
         return cls(folder)
 
@@ -95,12 +104,17 @@ class Run:
 
     def model(self, which: str = "final", on: str = "cpu") -> Model:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
-        found = self.find(which)
-        if fault := found.fault():
-            raise UserError(f"{found.folder}: {fault}")
+        found = self.whole(which)
         model = build(self.recipe.model, self.task.sizes)
         checkpoint.put_weights(model, found.weights(), str(found.folder))
         return model.to(on).eval()
+
+    def whole(self, which: str) -> Checkpoint:
+        """The checkpoint that goes by this name, if nothing is wrong with it."""
+        found = self.find(which)
+        if fault := found.fault():
+            raise UserError(f"{found.folder}: {fault}")
+        return found
 
     def find(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name."""
@@ -119,8 +133,10 @@ class Run:
         return Checkpoint(folder)
 
     def records(self) -> list[dict[str, Any]]:
+        """All that was recorded, but a last line that a killed run did not finish."""
         path = self.folder / "metrics.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
 
 
 def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None) -> Progress:
@@ -128,7 +144,7 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
     settings = run.recipe.train
     keep_pages()
     torch.set_num_threads(settings.threads)
-    on = torch.device(settings.device)
+    on = torch.device(device.pick(settings.device))
     task = run.task
     torch.manual_seed(run.recipe.seed)
     model = build(run.recipe.model, task.sizes).to(on)
@@ -136,7 +152,8 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
     steps = optimizer.make(settings.optimizer, model.parameters())
     newest, faults = checkpoint.newest(run.checkpoints)
     for fault in faults:
-        _tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and kept"})
+        _tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
+    checkpoint.set_aside(run.checkpoints, newest)
     progress = Progress()
     carry: Carry = None
     if newest is not None:
@@ -145,7 +162,7 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
         checkpoint.put_optimizer(steps, model, newest.optimizer())
         carry = {name: tensor.to(on) for name, tensor in (newest.carry() or {}).items()}
     elif given is not None:
-        checkpoint.put_weights(model, given.find("final").weights(), str(given.folder))
+        checkpoint.put_weights(model, given.whole("final").weights(), str(given.folder))
     with Log(run, progress.update, callbacks) as log:
         job = Job(
             objective=Objective(model, task.loss),
@@ -161,8 +178,8 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
             save=lambda progress, carry: _save(run, model, steps, progress, carry),
         )
         progress = fit(job, progress, carry)
-    if progress.finished:
-        _finish(run, progress)
+        if progress.finished:
+            _finish(run, progress, callbacks)
     return progress
 
 
@@ -178,32 +195,47 @@ def _save(
     )
     settings = run.recipe.train
     found = checkpoint.checkpoints(run.checkpoints)
-    kept = {c.update for c in found[-settings.keep :]} | {progress.best_update}
+    there = {c.update for c in found}
+    kept = {progress.update, progress.best_update, *_last(run, progress, there, settings.keep)}
     if settings.average_of == "best":
-        kept |= set(_best(run, progress, settings.average))
+        kept |= set(_best(run, progress, there, settings.average))
     for old in found:
         if old.update not in kept:
             shutil.rmtree(old.folder)
 
 
-def _best(run: Run, progress: Progress, count: int) -> list[int]:
-    """The updates with the best validation, best first."""
+def _last(run: Run, progress: Progress, there: set[int], count: int) -> list[int]:
+    """The last updates that the recipe saves. An interruption saves another, which does not count:
+    the final model is the same with and without it."""
+    planned = [u for u in sorted(there) if u % run.recipe.train.save == 0]
+    if progress.finished and progress.update not in planned:
+        planned.append(progress.update)
+    return planned[-count:]
+
+
+def _best(run: Run, progress: Progress, there: set[int], count: int) -> list[int]:
+    """The updates with the best validation, best first, among those that the recipe saves."""
     sign = 1 if run.recipe.train.metric in LOWER_IS_BETTER else -1
-    there = {c.update for c in checkpoint.checkpoints(run.checkpoints)}
-    scored = {int(u): v for u, v in progress.scores.items() if int(u) in there}
-    return sorted(scored, key=lambda u: (sign * scored[u], -u))[:count]
+    best, scored = math.inf, {}
+    for update, value in ((int(u), sign * v) for u, v in progress.scores.items()):
+        planned = update % run.recipe.train.save == 0 or value < best
+        if update in there and planned and math.isfinite(value):
+            scored[update] = value
+        best = min(best, value)
+    return sorted(scored, key=lambda u: (scored[u], u))[:count]
 
 
-def _finish(run: Run, progress: Progress) -> None:
+def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None:
     """Write the final model and the curves."""
     settings = run.recipe.train
     there = {c.update: c for c in checkpoint.checkpoints(run.checkpoints)}
-    if settings.average:
-        best = settings.average_of == "best"
-        chosen = _best(run, progress, settings.average) if best else []
-        chosen = chosen or sorted(there)[-settings.average :]
-    else:
-        chosen = [progress.best_update if progress.best_update in there else max(there)]
+    for update, fault in [(u, c.fault()) for u, c in there.items()]:
+        if fault:
+            text = f"{there.pop(update).folder}: {fault}: left out of the final model"
+            _tell(callbacks, {"kind": "warning", "text": text})
+    best = _best(run, progress, set(there), settings.average or 1)
+    last = _last(run, progress, set(there), settings.average or 1)
+    chosen = last if settings.average and settings.average_of == "last" else best or last
     weights = checkpoint.average([there[update] for update in chosen])
     checkpoint.save(run.folder / "model", weights, progress.as_dict() | {"mean_of": chosen})
     for suffix in ("png", "svg"):
@@ -217,9 +249,11 @@ class Log:
         self._path = run.folder / "metrics.jsonl"
         # What was recorded after the checkpoint will be recorded again.
         kept = [r for r in run.records() if r.get("update", 0) <= update]
-        self._path.write_text("".join(json.dumps(r) + "\n" for r in kept))
+        writing = self._path.with_name(".metrics.jsonl")
+        writing.write_text("".join(json.dumps(r) + "\n" for r in kept))
+        writing.replace(self._path)
         self._callbacks = list(callbacks)
-        self._events = Events(run.folder / "events")
+        self._events = Events(run.folder / "events", update or None)
 
     def __enter__(self) -> "Log":
         return self
@@ -239,6 +273,34 @@ class Log:
 def _tell(callbacks: Iterable[Callback], record: dict[str, Any]) -> None:
     for callback in callbacks:
         callback(record)
+
+
+def _continued(recipe: Recipe, given: Run) -> Recipe:
+    """The recipe of a run that goes on with the whole model of another, if its model is the same.
+
+    The tokenizers are the other run's, and so is what the recipe says of them.
+    """
+    weights = given.whole("final").weights()
+    with recipe.place.located(), torch.device("meta"):
+        model = build(recipe.model, given.task.sizes)
+        try:
+            checkpoint.put_weights(model, weights, str(given.folder))
+        except UserError as error:
+            raise RecipeError(f"model: {_difference(recipe, given) or error}") from None
+    if hasattr(recipe.task, "tokenizer"):
+        task = replace(recipe.task, tokenizer=given.recipe.task.tokenizer)
+        recipe = replace(recipe, task=task)
+    return recipe
+
+
+def _difference(recipe: Recipe, given: Run) -> str:
+    """The keys of the model's section that decide its shape and differ."""
+    here, there = (config.flat(r.model) for r in (recipe, given.recipe))
+    return ", ".join(
+        f"{key} is {here.get(key)} here and {there.get(key)} in {given.folder}"
+        for key in here | there
+        if here.get(key) != there.get(key) and not isinstance(here.get(key), float)
+    )
 
 
 def environment() -> dict[str, Any]:

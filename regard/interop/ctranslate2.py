@@ -331,8 +331,8 @@ class Engine:
         caps: list[int] = torch.as_tensor(request.caps).tolist()
         # One call has one cap. The longest come first, so that no worker is left with them alone.
         waiting = []
-        for cap in sorted(set(caps) - {0}, reverse=True):
-            group = [n for n, own in enumerate(caps) if own == cap]
+        for cap in sorted({cap for cap in caps if cap > 0}, reverse=True):
+            group = [n for n, own in enumerate(caps) if own == cap and sources[n]]
             results = self._translator.translate_batch(
                 [_numbers([*sources[n], END]) for n in group],
                 max_decoding_length=cap,
@@ -342,7 +342,8 @@ class Engine:
                 **options,
             )
             waiting += zip(group, results, strict=True)
-        found = [[Hypothesis((), 0.0, (), False)] for _ in sources]
+        # Where there is nothing to read or to write, CTranslate2 does not ask the model.
+        found = [[Hypothesis((), 0.0, (), not source)] for source in sources]
         for n, result in waiting:
             found[n] = _hypotheses(result.result())
         return self._with_log_probs(sources, found, minimum) if log_probs else found

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers import short_attention
+from regard.layers.linear import Linear
 from regard.layers.position import Rotary
 from regard.layers.probe import probe, watched
 
@@ -58,11 +59,11 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.cross = cross
         if cross:
-            self.query = nn.Linear(dim, dim, bias=bias)
-            self.key_value = nn.Linear(dim, 2 * dim, bias=bias)
+            self.query = Linear(dim, dim, bias=bias)
+            self.key_value = Linear(dim, 2 * dim, bias=bias)
         else:
-            self.query_key_value = nn.Linear(dim, 3 * dim, bias=bias)
-        self.output = nn.Linear(dim, dim, bias=bias)
+            self.query_key_value = Linear(dim, 3 * dim, bias=bias)
+        self.output = Linear(dim, dim, bias=bias)
         self.reset()
 
     def reset(self) -> None:
@@ -87,14 +88,15 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
         """Self-attention over `past` and x. `causal` says that the mask is just the triangle."""
-        packed = self.query_key_value(x)
+        short = past is None and rotary is None and _short(x, x.shape[1])
+        packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
         query, key, value = (_split(p, self.heads) for p in packed.chunk(3, -1))
         if rotary is not None:
             start = 0 if past is None else past[0].shape[2]
             query, key = rotary(query, start), rotary(key, start)
         if past is not None:
             key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
-        if past is None and rotary is None and _short(packed, x.shape[1]):
+        if short:
             if causal and mask is None:
                 mask = causal_mask(x.shape[1], x.shape[1], x.device)
             heads = short_attention.self_attention(packed, self.heads, _bias(mask))

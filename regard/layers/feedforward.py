@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 from regard.layers.probe import probe
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
@@ -31,9 +32,9 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = activation
-        self.up = nn.Linear(dim, inner, bias=bias)
-        self.gate = nn.Linear(dim, inner, bias=bias) if activation == "swiglu" else None
-        self.down = nn.Linear(inner, dim, bias=bias)
+        self.up = Linear(dim, inner, bias=bias)
+        self.gate = Linear(dim, inner, bias=bias) if activation == "swiglu" else None
+        self.down = Linear(inner, dim, bias=bias)
         self.dropout = Dropout(dropout)
         for linear in (self.up, self.gate, self.down):
             if linear is not None:
@@ -42,9 +43,9 @@ class FeedForward(nn.Module):
                     nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        inner = self.up(x)
+        inner = self.up.narrow(x)
         if self.gate is not None:
-            inner = F.silu(inner) * self.gate(x)
+            inner = F.silu(inner) * self.gate.narrow(x)
         else:
             inner = ACTIVATIONS[self.activation](inner)
         output: Tensor = self.down(self.dropout(probe("inner", inner)))

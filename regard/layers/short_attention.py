@@ -59,17 +59,21 @@ def hide(mask: Tensor) -> Tensor:
 
 
 def _apart(packed: Float[Tensor, "B T Q"], parts: int, heads: int) -> list[Tensor]:
-    """(B, T, parts · H · K) as `parts` tensors (B · H, T, K)."""
+    """(B, T, parts · H · K) as `parts` tensors (B · H, T, K), in float32."""
     batch, length, _ = packed.shape
     split = packed.view(batch, length, parts, heads, -1).permute(2, 0, 3, 1, 4)
-    return list(split.reshape(parts, batch * heads, length, -1).unbind(0))
+    apart = split.to(torch.float32, memory_format=torch.contiguous_format)
+    return list(apart.reshape(parts, batch * heads, length, -1).unbind(0))
 
 
-def _together(apart: Float[Tensor, "P BH T K"], batch: int, heads: int) -> Float[Tensor, "B T Q"]:
+def _together(
+    apart: Float[Tensor, "P BH T K"], batch: int, heads: int, dtype: torch.dtype
+) -> Float[Tensor, "B T Q"]:
     """The reverse."""
     parts, _, length, dim = apart.shape
     split = apart.view(parts, batch, heads, length, dim).permute(1, 3, 0, 2, 4)
-    return split.reshape(batch, length, parts * heads * dim)
+    together = split.to(dtype, memory_format=torch.contiguous_format)
+    return together.reshape(batch, length, parts * heads * dim)
 
 
 class _Attention(torch.autograd.Function):
@@ -98,9 +102,9 @@ class _Attention(torch.autograd.Function):
         weights.sub_(weights.amax(-1, keepdim=True)).exp2_()
         weights.div_(weights.sum(-1, keepdim=True))
         ctx.save_for_backward(q, k, v, weights)
-        ctx.shape = batch, heads
+        ctx.shape, ctx.dtype = (batch, heads), x.dtype
         ctx.alone = key is None
-        return _together(torch.bmm(weights, v)[None], batch, heads)
+        return _together(torch.bmm(weights, v)[None], batch, heads, torch.float32)
 
     @staticmethod
     @once_differentiable
@@ -115,7 +119,7 @@ class _Attention(torch.autograd.Function):
         torch.bmm(scores, k, out=asked[0])
         torch.bmm(scores.transpose(1, 2), q, out=by_key)
         torch.bmm(weights.transpose(1, 2), z, out=by_value)
-        by_x = _together(asked, *ctx.shape)
+        by_x = _together(asked, *ctx.shape, ctx.dtype)
         if ctx.alone:
             return by_x, None, None, None, None
         return by_x, by_key.unflatten(0, ctx.shape), by_value.unflatten(0, ctx.shape), None, None

@@ -130,6 +130,17 @@ def newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     return None, faults
 
 
+def set_aside(folder: Path, newest: Checkpoint | None) -> None:
+    """Damaged checkpoints after the newest whole one get another name; unfinished ones go."""
+    for unfinished in folder.glob(".writing-*"):
+        shutil.rmtree(unfinished)
+    for damaged in checkpoints(folder):
+        if newest is None or damaged.update > newest.update:
+            aside = damaged.folder.with_name(f"{damaged.folder.name}.damaged")
+            shutil.rmtree(aside, ignore_errors=True)
+            damaged.folder.rename(aside)
+
+
 def average(found: list[Checkpoint]) -> dict[str, Tensor]:
     """θ̄ = (1/n) Σ_i θ_i, summed in float64."""
     total: dict[str, Tensor] = {}

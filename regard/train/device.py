@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.errors import UserError
+from regard.errors import RecipeError
 
 
 def resolve(recipe: Any) -> Any:
@@ -24,7 +24,7 @@ def resolve(recipe: Any) -> Any:
     return dataclasses.replace(recipe, train=decided)
 
 
-def pick(name: str) -> str:
+def pick(name: str, key: str = "train.device") -> str:
     """A device that is there: `auto` takes CUDA, then Apple's GPU, then the processor."""
     if name == "auto":
         if torch.cuda.is_available():
@@ -33,16 +33,14 @@ def pick(name: str) -> str:
     try:
         kind = torch.device(name).type
     except RuntimeError:
-        raise UserError(
-            f"train.device: {name!r} is not one of auto, cpu, cuda, cuda:N, mps"
-        ) from None
+        raise RecipeError(f"{key}: {name!r} is not one of auto, cpu, cuda, cuda:N, mps") from None
     present = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
     if not present.get(kind, False):
-        raise UserError(f"train.device: {name!r} is not there on this machine; auto finds what is")
+        raise RecipeError(f"{key}: {name!r} is not there on this machine; auto finds what is")
     return name
 
 
@@ -57,7 +55,7 @@ def _precision(device: str) -> str:
 
 
 def set_precision(model: nn.Module, settings: Any) -> None:
-    """On a processor bfloat16 pays in the product with the vocabulary alone; tell it so."""
+    """On a processor bfloat16 pays inside large products; tell the layers that make them."""
     if settings.device == "cpu" and settings.precision == "bfloat16":
         for module in model.modules():
             if hasattr(module, "precision"):

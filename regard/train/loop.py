@@ -38,7 +38,7 @@ class Config:
     validate: Natural = 500
     """Updates between two validations; 0 for none."""
     save: Count = 500
-    """Updates between two checkpoints."""
+    """Updates between two checkpoints; there is one for each better validation, too."""
     keep: Count = 5
     """How many of the last checkpoints are kept; the best one always is."""
     average: Natural = 0
@@ -54,13 +54,15 @@ class Config:
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Of matrix products; weights are float32. On a CPU it is that of the vocabulary's product."""
+    """Of the operands of large matrix products in training; weights are always float32."""
     threads: Natural = 0
     """Processor threads; 0 for as many as there are cores."""
 
     def __post_init__(self) -> None:
         if self.average > self.keep and self.average_of == "last":
-            raise RecipeError(f"average: {self.average} of the last {self.keep} that are kept")
+            raise RecipeError(f"average: {self.average} is more than train.keep = {self.keep}")
+        if self.patience and not self.validate:
+            raise RecipeError("patience: it counts validations, but train.validate = 0")
 
 
 @dataclass
@@ -78,7 +80,11 @@ class Progress:
     refused: int = 0
     finished: bool = False
     scores: dict[str, float] = field(default_factory=dict)
-    """Validation's metric at each saved update, for the averaging of the best."""
+    """The metric of each validation, by its update."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """Loss since the last record, so that the next one is the same after an interruption."""
+    counted: int = 0
+    """Targets since the last record."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -118,14 +124,16 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
             clock.count(terms, micro, norm)
             if progress.update % config.record == 0:
                 job.record(clock.record(_rate(job, progress.update)))
+            better = False
             if config.validate and progress.update % config.validate == 0:
-                _validate(job, progress)
-            if progress.update % config.save == 0:
+                better = _validate(job, progress)
+            if progress.update % config.save == 0 or better:
                 clock.stamp()
+                progress.finished = _done(config, progress)
                 job.save(progress, carry)
                 saved = progress.update
         progress.finished = _done(config, progress)
-    if saved != progress.update or progress.finished:
+    if saved != progress.update:
         clock.stamp()
         job.save(progress, carry)
     return progress
@@ -198,11 +206,12 @@ def _advance(job: Job, progress: Progress, micro: list[Batch], norm: float) -> N
         )
 
 
-def _validate(job: Job, progress: Progress) -> None:
+def _validate(job: Job, progress: Progress) -> bool:
+    """Whether the present weights are better than all before them."""
     job.objective.eval()
     figures = job.validate()
     if not figures:
-        return
+        return False
     job.record(
         {"kind": "validation", "update": progress.update, "tokens": progress.tokens, **figures}
     )
@@ -213,13 +222,15 @@ def _validate(job: Job, progress: Progress) -> None:
         )
     value = figures[job.config.metric]
     progress.scores[str(progress.update)] = value
-    better = progress.best is None or (
-        value < progress.best if job.lower_is_better else value > progress.best
+    better = math.isfinite(value) and (
+        progress.best is None
+        or (value < progress.best if job.lower_is_better else value > progress.best)
     )
     if better:
         progress.best, progress.best_update, progress.stale = value, progress.update, 0
     else:
         progress.stale += 1
+    return better
 
 
 def _rate(job: Job, update: int) -> float:
@@ -250,28 +261,30 @@ class Clock:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._wall, self._cpu = time.perf_counter(), time.process_time()
-        self._reset()
-
-    def _reset(self) -> None:
-        self._since, self._tokens, self._norm = time.perf_counter(), 0, 0.0
-        self._sums: dict[str, Tensor] = {}
+        self._since, self._from, self._norm = self._wall, progress.tokens, 0.0
+        self._sums: dict[str, Tensor | float] = dict(progress.sums)
+        self._tokens = progress.counted
 
     def count(self, terms: dict[str, Tensor], micro: list[Batch], norm: float) -> None:
+        self._norm = norm if math.isfinite(norm) else 0.0
+        if not math.isfinite(norm):
+            return  # what was refused has no part in the means
         for name, total in terms.items():
             self._sums[name] = self._sums.get(name, 0.0) + total
         self._tokens += sum(batch.targets for batch in micro)
-        self._norm = norm
 
     def stamp(self) -> None:
-        """Add the time since the last stamp to the progress."""
+        """Add the time since the last stamp to the progress, and what the next record needs."""
         wall, cpu = time.perf_counter(), time.process_time()
         self._progress.seconds += wall - self._wall
         self._progress.cpu_seconds += cpu - self._cpu
         self._wall, self._cpu = wall, cpu
+        self._progress.sums = {name: float(total) for name, total in self._sums.items()}
+        self._progress.counted = self._tokens
 
     def record(self, rate: float) -> dict[str, Any]:
         self.stamp()
-        passed = time.perf_counter() - self._since
+        speed = (self._progress.tokens - self._from) / (self._wall - self._since)
         means = {name: float(total) / max(1, self._tokens) for name, total in self._sums.items()}
         record = {
             "kind": "train",
@@ -280,11 +293,12 @@ class Clock:
             **means,
             "norm": self._norm,
             "rate": rate,
-            "tokens_per_second": self._tokens / passed,
+            "tokens_per_second": speed,
             "seconds": self._progress.seconds,
             "cpu_seconds": self._progress.cpu_seconds,
         }
-        self._reset()
+        self._since, self._from = self._wall, self._progress.tokens
+        self._sums, self._tokens = {}, 0
         return record
 
 

@@ -1,0 +1,74 @@
+"""y = x Wᵀ + b, in training on a processor with operands in bfloat16 where that is faster."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+SMALLEST = 2**15
+"""A weight with fewer entries does not earn back the casts."""
+
+
+class Linear(nn.Linear):
+    """y = x Wᵀ + b.
+
+    With `precision` bfloat16, which the trainer sets where the processor multiplies it natively,
+    the three products of training (y, ∂x, ∂W) take bfloat16 operands and sum in float32; weights
+    and their gradients stay float32. Prediction and inspection are always in full precision.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
+        super().__init__(inputs, outputs, bias=bias)
+        self.precision = torch.float32
+
+    def forward(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
+        if not self._narrowed(x):
+            return super().forward(x)
+        y: Tensor = _Narrow.apply(x, self.weight, self.bias, True)  # type: ignore[no-untyped-call]
+        return y
+
+    def narrow(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
+        """The same for a reader that takes bfloat16, if that is what comes out: one pass less."""
+        if not self._narrowed(x):
+            return super().forward(x)
+        y: Tensor = _Narrow.apply(x, self.weight, self.bias, False)  # type: ignore[no-untyped-call]
+        return y
+
+    def _narrowed(self, x: Tensor) -> bool:
+        return (
+            self.precision == torch.bfloat16
+            and self.training
+            and torch.is_grad_enabled()
+            and x.is_cpu
+            and (x.dtype == torch.bfloat16 or self.weight.numel() >= SMALLEST)
+        )
+
+
+class _Narrow(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, widen: bool
+    ) -> Float[Tensor, "*N O"]:
+        states = x.flatten(0, -2).to(torch.bfloat16)
+        table = weight.to(torch.bfloat16)
+        ctx.save_for_backward(states, table)
+        ctx.shape, ctx.dtype, ctx.biased = x.shape, x.dtype, bias is not None
+        if bias is None:
+            y = states @ table.t()
+        else:
+            y = torch.addmm(bias.to(torch.bfloat16), states, table.t())
+        y = y.view(*x.shape[:-1], -1)
+        return y.to(weight.dtype) if widen else y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "*N O"]) -> tuple[Tensor | None, ...]:
+        states, table = ctx.saved_tensors
+        wide = grad.flatten(0, -2)
+        narrow = wide.to(torch.bfloat16)
+        by_x = (narrow @ table).to(ctx.dtype).view(ctx.shape)
+        by_weight = (narrow.t() @ states).float()
+        by_bias = wide.sum(0, dtype=torch.float32) if ctx.biased else None
+        return by_x, by_weight, by_bias, None
