@@ -15,8 +15,8 @@ help:
 	@echo "make clean     remove .venv, caches and builds"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, WORKERS=4 the number of test processes."
-	@echo "Where pip would fetch a CUDA build of torch and none is wanted:"
-	@echo "  PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make install"
+	@echo "Where pip would fetch a CUDA build of torch and none is wanted, name the index that has"
+	@echo "the CPU builds in PIP_EXTRA_INDEX_URL."
 
 install: .venv/.installed
 

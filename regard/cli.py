@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import Positional, arg
 
+from regard import __version__
 from regard.errors import RecipeError, UserError
 
 app = tyro.extras.SubcommandApp()
@@ -66,6 +67,8 @@ def _run(arguments: list[str]) -> None:
         tyro.cli(
             VERBS[name], prog=f"regard {name}", description=page, args=arguments[1:], config=STYLE
         )
+    elif name == "--version":
+        print(__version__)
     elif name.startswith("-"):
         about = "Sequence models that you can train, look into and ship."
         app.cli(prog="regard", description=about, args=arguments or ["--help"], config=STYLE)
@@ -231,7 +234,8 @@ def predict(
         length: Most symbols of an output, if not as the recipe says.
         format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
         checkpoint: Which checkpoint.
-        batch: Sentences at a time; the result does not depend on it.
+        batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
+            each line is answered before the next is read.
         device: Where to compute.
         json: The same as --format jsonl.
     """
@@ -243,6 +247,8 @@ def predict(
     )  # fmt: skip
     detailed = json or format == "jsonl"
     predictor = front.load(run, checkpoint=checkpoint, device=device)
+    if file is None and sys.stdin.isatty():
+        batch = 1
     stream = predictor.stream(_lines(file), prefix=prefix, align=detailed, batch=batch, **options)
     for prediction in stream:
         _print(prediction.as_dict() if detailed else prediction.text.replace("\n", " "))
@@ -309,7 +315,7 @@ def data(
       regard data show multi30k
 
     Args:
-        action: What to do.
+        action: list, get or show.
         name: Which data set.
         source: Take the files from this folder instead of their public address.
         json: Machine-readable output on stdout.

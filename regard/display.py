@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from regard.metrics import Comparison, Score
-from regard.runs import Run
-from regard.train.loop import Progress
+if TYPE_CHECKING:  # `regard data` needs no torch
+    from regard.metrics import Comparison, Score
+    from regard.runs import Run
+    from regard.train.loop import Progress
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 results = Console(highlight=False, soft_wrap=True)
@@ -34,7 +35,7 @@ def waiting(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def training(run: Run, *, as_json: bool = False) -> Iterator[Callable[[dict[str, Any]], None]]:
+def training(run: "Run", *, as_json: bool = False) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A callback that shows records: a bar on a terminal, lines elsewhere."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -58,7 +59,9 @@ def training(run: Run, *, as_json: bool = False) -> Iterator[Callable[[dict[str,
 
 
 def _short(record: Mapping[str, Any]) -> str:
-    return f"loss {record['nll']:.3f}, {record['tokens_per_second']:,.0f} tokens/s"
+    # Where every update since the last record was refused there is no loss to tell.
+    loss = f"loss {record['nll']:.3f}, " if "nll" in record else ""
+    return f"{loss}{record['tokens_per_second']:,.0f} tokens/s"
 
 
 def _line(record: Mapping[str, Any]) -> str:
@@ -78,13 +81,14 @@ def _line(record: Mapping[str, Any]) -> str:
     )
 
 
-def summary(run: Run, progress: Progress) -> None:
+def summary(run: "Run", progress: "Progress") -> None:
     """How training ended, and what can be done next."""
     if progress.finished:
-        best = f", best {run.recipe.train.metric} {progress.best:.4g}" if progress.best else ""
+        best = progress.best
+        reached = "" if best is None else f", best {run.recipe.train.metric} {best:.4g}"
         errors.print(
             f"trained {progress.update:,} updates on {progress.tokens:,} target tokens in "
-            f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){best}\n"
+            f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){reached}\n"
             f"score it:   regard evaluate {run.folder}\n"
             f"use it:     regard predict {run.folder} FILE\n"
             f"curves:     {run.folder / 'curves.png'}",
@@ -101,8 +105,8 @@ def summary(run: Run, progress: Progress) -> None:
 def scores(
     run: Path,
     part: str,
-    found: Mapping[str, Score],
-    comparison: Comparison | None,
+    found: "Mapping[str, Score]",
+    comparison: "Comparison | None",
     *,
     as_json: bool,
 ) -> None:
@@ -160,10 +164,11 @@ def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
         print(json.dumps({**entry, "sample": sample}, ensure_ascii=False))
         return
     for key, value in entry.items():
-        if key != "files":
+        if key not in ("files", "present") and value:
             results.print(f"{key}: {value}", markup=False)
     for file in entry["files"]:
-        results.print(f"  {file}", markup=False)
+        here = "" if file["present"] else "   (not here)"
+        results.print(f"  {file['name']:<34} {file['size']:>12,} bytes{here}", markup=False)
     for name, lines in sample.items():
         results.print(f"\n{name}", markup=False)
         for line in lines:

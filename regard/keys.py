@@ -12,6 +12,19 @@ from regard.config import ROOMS, describe, room_of
 from regard.parts import kinds, module
 
 
+INTRODUCTION = """\
+# Recipes
+
+A recipe is a TOML file. `task` says what is learnt; the sections of the task, the model and the
+trainer follow. Any key can be changed on the command line: `regard train x.toml train.updates=100`.
+Where a section has a `kind`, the kind decides which other keys it has. `regard keys TASK` prints
+what follows here.
+
+Paths in a recipe are relative to the file that it is in, those on the command line to the working
+folder. A run's `recipe.toml` has every default and every `auto` written out.
+"""
+
+
 class Key(NamedTuple):
     """One key."""
 
@@ -145,3 +158,12 @@ def _shown(default: Any) -> str:
         case float():
             return f"{default:g}"
     return str(default)
+
+
+def document() -> str:
+    """docs/recipes.md."""
+    return "\n".join([INTRODUCTION, *(as_markdown(task) for task in kinds("tasks"))])
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -129,18 +129,21 @@ class Position:
     index: int = 0
 
 
+@runtime_checkable
 class Input(Protocol):
     """Turns a field of the batch into vectors."""
 
     def __call__(self, batch: Batch) -> Sequence: ...
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """Reads a sequence and gives one as long."""
 
     def __call__(self, source: Sequence) -> Sequence: ...
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Reads tokens. One form serves teacher forcing, prefill and single steps."""
 
@@ -161,6 +164,7 @@ class Decoder(Protocol):
         ...
 
 
+@runtime_checkable
 class Head(Protocol):
     """Turns hidden vectors into logits when somebody wants them, or into loss terms."""
 
@@ -171,6 +175,7 @@ class Head(Protocol):
     ) -> Terms: ...
 
 
+@runtime_checkable
 class Batches(Protocol):
     """The endless stream of training batches: a pure function of the seed and the position."""
 

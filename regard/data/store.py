@@ -2,8 +2,10 @@
 
 NAME.tokens    little-endian unsigned integers, 2 or 4 bytes each
 NAME.offsets   int64, one more than there are sequences
+NAME.sha256    of both files, in the form that `sha256sum --check` reads
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -21,6 +23,9 @@ class Store:
     def __init__(self, folder: Path, name: str) -> None:
         tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
         try:
+            sums = folder / f"{name}.sha256"  # stores that are older have none
+            if sums.is_file() and sums.read_text() != _sums(tokens, offsets):
+                raise ValueError(f"{tokens} or {offsets} is damaged")
             self.offsets: NDArray[np.int64] = np.fromfile(offsets, "<i8")
             count = int(self.offsets[-1])
             width = tokens.stat().st_size // max(count, 1)
@@ -65,7 +70,17 @@ class Store:
             for file in files:
                 file.close()
         for name, end in zip(names, ends, strict=True):
-            np.asarray(end, "<i8").tofile(folder / f"{name}.offsets")
+            tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
+            np.asarray(end, "<i8").tofile(offsets)
+            (folder / f"{name}.sha256").write_text(_sums(tokens, offsets))
+
+
+def _sums(*paths: Path) -> str:
+    lines = []
+    for path in paths:
+        with path.open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+    return "".join(lines)
 
 
 def pad(

@@ -27,7 +27,7 @@ from tokenizers import (
     trainers,
 )
 
-from regard.errors import UserError
+from regard.errors import RecipeError, UserError
 from regard.values import Count
 
 PAD, START, END, UNKNOWN = range(4)
@@ -54,6 +54,14 @@ class Config:
     minimum: Count = 1
     """Words and characters seen less often than this are unknown."""
 
+    def __post_init__(self) -> None:
+        least = {"bpe": len(_BYTE_OF), "unigram": len(_BYTE_OF), "bytes": -len(SPECIAL)}
+        if self.size < len(SPECIAL) + least.get(self.kind, 1):
+            raise RecipeError(
+                f"size: {self.size} is too small for {self.kind}: {len(SPECIAL)} special symbols "
+                f"and {least.get(self.kind, 1)} more must have room"
+            )
+
 
 class Tokenizer:
     """Symbols of one vocabulary."""
@@ -69,7 +77,9 @@ class Tokenizer:
         self._pieces: dict[int, str] = {
             n: piece for piece, n in self._library.get_vocab(with_added_tokens=False).items()
         }
+        self._pieces |= {n: name.strip() for n, name in enumerate(SPECIAL)}
         tree = json.loads(text)
+        self._between = " " if (tree.get("decoder") or {}).get("type") is None else ""
         self._over_bytes = (tree.get("decoder") or {}).get("type") == "ByteLevel"
         # The first word of a text is spelt like any other, with a blank before it.
         self._prefix = " " if (tree.get("pre_tokenizer") or {}).get("type") == "Sequence" else ""
@@ -83,7 +93,7 @@ class Tokenizer:
     def load(cls, path: Path) -> "Tokenizer":
         try:
             return cls(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, UserError) as error:
             raise UserError(f"{path}: {error}") from None
 
     def save(self, path: Path) -> None:
@@ -98,23 +108,25 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Symbols of each line, without start and end."""
-        texts = [self._prefix + line for line in lines]
+        texts = [self._prefix + line if line else "" for line in lines]
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""
-        text = self._library.decode([s for s in symbols if s > END], skip_special_tokens=False)
-        return text.removeprefix(self._prefix)
+        said = [s for s in symbols if s > END]
+        if not self._over_bytes:
+            return self._between.join(self._pieces[s] for s in said)
+        return self._library.decode(said, skip_special_tokens=False).removeprefix(self._prefix)
 
     def pieces(self, symbols: Sequence[int]) -> list[str]:
         """Each symbol as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
         return [self._piece(symbol) for symbol in symbols]
 
     def _piece(self, symbol: int) -> str:
-        if symbol <= UNKNOWN:
-            return SPECIAL[symbol].strip()
         piece = self._pieces[symbol]
+        if symbol <= UNKNOWN:
+            return piece
         if not self._over_bytes:
             return piece.replace(" ", "▁")
         data = bytes(_BYTE_OF[glyph] for glyph in piece)
@@ -145,11 +157,6 @@ def _train(config: Config, lines: Iterable[str]) -> str:
 def _subword(config: Config, lines: Iterator[str]) -> Library:
     """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    if config.size < len(SPECIAL) + len(alphabet):
-        raise UserError(
-            f"tokenizer.size: {config.size} is too small for {config.kind}: "
-            f"the bytes and special symbols alone are {len(SPECIAL) + len(alphabet)}"
-        )
     pattern, rule = (WORDS, "isolated") if config.split == "words" else (" ", "merged_with_next")
     cut = Regex(pattern) if config.split == "words" else pattern
     library = Library(models.BPE() if config.kind == "bpe" else models.Unigram())
@@ -170,26 +177,35 @@ def _subword(config: Config, lines: Iterator[str]) -> Library:
     else:
         trainer = trainers.UnigramTrainer(unk_token=SPECIAL[UNKNOWN], **options)
         library.train_from_iterator(lines, trainer)
-    return _without_added(library)
+    return _without_added(library, config.size)
 
 
-def _without_added(library: Library) -> Library:
+def _without_added(library: Library, size: int) -> Library:
     """Special symbols keep their numbers and lose their spelling; missing bytes are added."""
     tree = json.loads(library.to_str())
     tree["added_tokens"] = []
     if tree["model"]["type"] == "Unigram":
-        vocabulary = tree["model"]["vocab"]
-        known = {piece for piece, _ in vocabulary}
-        worst = min(score for _, score in vocabulary)
-        vocabulary += [[glyph, worst - 1.0] for glyph in sorted(_BYTE_OF) if glyph not in known]
+        tree["model"]["vocab"] = _complete(tree["model"]["vocab"], size)
     return Library.from_str(json.dumps(tree))
+
+
+def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
+    """Pieces and their log-probabilities with every byte among them, the least likely left out."""
+    known = {piece for piece, _ in vocabulary}
+    worst = min(score for _, score in vocabulary)
+    whole = vocabulary + [[g, worst - 1.0] for g in sorted(_BYTE_OF) if g not in known]
+    longer = [entry for entry in whole[len(SPECIAL) :] if len(entry[0]) > 1]
+    longer.sort(key=lambda entry: entry[1])
+    gone = {piece for piece, _ in longer[: max(0, len(whole) - size)]}
+    return [entry for entry in whole if entry[0] not in gone]
 
 
 def _whole(config: Config, lines: Iterable[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
+    lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
     counts: dict[str, int] = {}
     for line in lines:
-        folded = line.lower() if config.lowercase else line
+        folded = lower.normalize_str(line) if config.lowercase else line
         for symbol in folded.split() if config.kind == "word" else folded:
             counts[symbol] = counts.get(symbol, 0) + 1
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.metrics import Score
 from regard.model import Model
@@ -36,6 +36,7 @@ class Prediction:
         return {name: value for name, value in asdict(self).items() if value not in ([], {})}
 
 
+@runtime_checkable
 class Task(Protocol):
     """All that a task must have.
 

@@ -15,7 +15,7 @@ from regard import metrics
 from regard.config import Recipe, Room
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.readers import Finding, Policy, Report, parallel
+from regard.data.readers import Finding, Policy, Report, parallel, suffix
 from regard.data.store import Store, pad
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
@@ -95,6 +95,34 @@ def check(recipe: Recipe) -> None:
         )
     if recipe.train.metric in ("bleu", "chrf") and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
+    if recipe.train.patience and not config.data.validation:
+        raise RecipeError("train.patience: it counts validations, but data.validation has no file")
+    _check_files(config.data)
+    _check_positions(recipe)
+
+
+def _check_files(data: files.Config) -> None:
+    for part in files.PARTS:
+        names = getattr(data, part)
+        tables = [name for name in names if suffix(Path(name)) in (".tsv", ".csv", ".jsonl")]
+        if names and (len(names), len(tables)) not in ((1, 1), (2, 0)):
+            raise RecipeError(
+                f"data.{part}: wanted: one TSV, CSV or JSONL file, or one plain text file "
+                f"for each of {' and '.join(SIDES)}; there are {', '.join(names)}"
+            )
+
+
+def _check_positions(recipe: Recipe) -> None:
+    """A table of positions must be as long as what the data and the output's bound allow."""
+    longest, output = recipe.task.data.longest, recipe.task.output
+    written = int(output.factor * longest) + output.extra
+    for part, most in (("encoder", longest + 1), ("decoder", max(longest + 1, written))):
+        settings = getattr(recipe.model, part).config
+        if getattr(settings, "position", "") in ("learned", "one_hot") and settings.limit < most:
+            raise RecipeError(
+                f"model.{part}.limit: {settings.limit} positions, but data.longest = {longest} "
+                f"and the bounds in [output] ask for {most}"
+            )
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
@@ -123,6 +151,9 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         if config.data.paths(part):
             rows = _encode(config, part, trained, report if part == "train" else Report())
             Store.write(folder / "store", [f"{part}.{side}" for side in SIDES], size, rows)
+            if not len(Store(folder / "store", f"{part}.source")):
+                longest = config.data.longest
+                raise RecipeError(f"data.longest: no pair of data.{part} has ≤ {longest} symbols")
     return report
 
 
@@ -153,6 +184,7 @@ def _encode(
                 if config.data.too_long == "refuse":
                     raise UserError(f"{finding}: data.too_long = 'refuse'")
                 if config.data.too_long == "skip":
+                    report.used -= 1
                     continue
             yield tuple(symbols[: config.data.longest] for symbols in row)
 
@@ -373,8 +405,8 @@ Symbols = Sequence[int] | NDArray[np.integer]
 
 def collate(sources: Sequence[Symbols], targets: Sequence[Symbols], ids: Sequence[int]) -> Batch:
     """source ends with END; the decoder reads START y₁ … y_n and is to say y₁ … y_n END."""
-    source, source_mask = pad([np.asarray(row) for row in sources], PAD, end=[END])
-    rows = [np.asarray(row) for row in targets]
+    source, source_mask = pad([np.asarray(row, np.int64) for row in sources], PAD, end=[END])
+    rows = [np.asarray(row, np.int64) for row in targets]
     target_in, target_mask = pad(rows, PAD, start=[START])
     target_out, _ = pad(rows, PAD, end=[END])
     arrays = {

@@ -1,0 +1,52 @@
+"""The reference of keys is what the Configs say, and the documentation is that reference."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from regard import keys
+from regard.parts import kinds
+from regard.values import Count
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A made-up section."""
+
+    size: Count = 3
+    """How large."""
+    name: str
+    """What it is called,
+    in two lines."""
+
+
+def test_docstrings_below_fields_are_their_help():
+    assert keys.attribute_docstrings(Example) == {
+        "size": "How large.",
+        "name": "What it is called,\nin two lines.",
+    }
+
+
+@pytest.mark.parametrize("task", kinds("tasks"))
+def test_every_key_has_a_meaning(task):
+    found = list(keys.sections(task))
+    assert {"", "model", "train", "train.optimizer"} <= {section.header for section in found}
+    silent = [f"{s.header}.{k.name}" for s in found for k in s.keys if not k.help]
+    assert silent == []
+
+
+def test_types_and_defaults_are_shown():
+    sections = {(s.header, s.kind): {k.name: k for k in s.keys} for s in keys.sections("translate")}
+    heads = sections["model.encoder", "transformer"]["heads"]
+    assert (heads.wanted, heads.default) == ("a whole number ≥ 1", "8")
+    train = sections["data", ""]["train"]
+    assert (train.wanted, train.default) == ("a list, each item a text", "")
+
+
+def test_the_documentation_is_current():
+    assert DOCS.read_text(encoding="utf-8") == keys.document(), (
+        "write it anew: python -m regard.keys > docs/recipes.md"
+    )
