@@ -4,7 +4,7 @@ WORKERS ?= 2
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install demo test lint clean
+.PHONY: help install demo test lint bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make demo      install, then run 'regard demo'"
 	@echo "make lint      style and types: ruff, mypy"
 	@echo "make test      lint, then all tests"
+	@echo "make bench     regard beside its peers: make bench NAME=train QUICK=--quick"
 	@echo "make clean     remove .venv, caches and builds"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, WORKERS=4 the number of test processes."
@@ -32,8 +33,13 @@ lint: .venv/.installed-test
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
+# Peers are installed into virtual environments of their own, under .bench.
+NAME ?= train
+bench: .venv/.installed-test
+	$(BIN)/python -m bench $(NAME) $(QUICK)
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -6,7 +6,9 @@ run.predict(["A dog runs ."])
 regard.load("runs/mine").predict(["A dog runs ."], beams=5)
 """
 
+from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,9 +18,21 @@ __version__ = version("regard")
 __all__ = ["Predictor", "__version__", "load", "train"]
 
 
+class _Train(ModuleType):
+    """`regard.train` is a package and a function: Python has one place for both."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        from regard import front
+
+        return front.train(*args, **options)
+
+
+import_module("regard.train").__class__ = _Train
+
+
 def __getattr__(name: str) -> Any:
     """PyTorch takes a second to import: only when somebody trains or loads."""
-    if name in ("Predictor", "load", "train"):
+    if name in ("Predictor", "load"):
         from regard import front
 
         return getattr(front, name)

@@ -143,11 +143,8 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
         task = module("tasks", kind)
     except RecipeError as error:
         raise RecipeError(f"{place.of('task')}: task: {error}") from None
-    import torch
-
-    from regard.model import Config as ModelConfig, build
+    from regard import model
     from regard.train.loop import Config as TrainConfig
-    from regard.types import Sizes
 
     sections = {f.name for f in dataclasses.fields(task.Config)}
     known = {"seed", "model", "train"} | sections
@@ -155,20 +152,17 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
         if key not in known:
             raise _unknown(key, key, known, place)
     seed = _typed(typing.Annotated[int, Range(0, 2**31)], table.get("seed", 1), "seed", place)
-    model = _model(ModelConfig, task.PARTS, table.get("model", {}), place)
     result = Recipe(
         kind=kind,
         seed=seed,
         task=_section(task.Config, {k: v for k, v in table.items() if k in sections}, "", place),
-        model=model,
+        model=_model(model.Config, task.PARTS, table.get("model", {}), place),
         train=_section(TrainConfig, table.get("train", {}), "train", place),
         place=place,
     )
     with place.located():
         task.check(result)
-        # Parts that do not fit together are found without data, and without memory.
-        with torch.device("meta"):
-            build(result.model, Sizes(source=8, target=8, labels=8, shared=True))
+        model.check(result.model)
     return result
 
 

@@ -103,18 +103,23 @@ def build(config: Config, sizes: Sizes) -> Model:
     return Model(_input(config, sizes, target), encoder, decoder, head)
 
 
+def check(config: Config) -> None:
+    """Refuse parts that do not fit together: no data is needed for that, and no memory."""
+    with torch.device("meta"):
+        build(config, Sizes(source=8, target=8, labels=8, characters=8, shared=True))
+
+
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
     if config.input is None or config.encoder is None:
         return None
-    if config.tie == "all" and target is not None:
-        if not sizes.shared:
-            raise RecipeError(
-                "model.tie: 'all' needs one vocabulary for both sides: "
-                "set tokenizer.joint = true, or model.tie = 'output'"
-            )
-        return _part("inputs", config.input, "Input", target)
+    shared = target if config.tie == "all" else None
+    if shared is not None and not sizes.shared:
+        raise RecipeError(
+            "model.tie: 'all' needs one vocabulary for both sides: "
+            "set tokenizer.joint = true, or model.tie = 'output'"
+        )
     return _part(
-        "inputs", config.input, "Input", Embedding(sizes.source, config.dim, scale=config.scale)
+        "inputs", config.input, "Input", sizes, config.dim, shared=shared, scale=config.scale
     )
 
 

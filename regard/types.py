@@ -117,6 +117,7 @@ class Sizes:
     source: int = 0
     target: int = 0
     labels: int = 0
+    characters: int = 0
     shared: bool = False
     """Source and target use one vocabulary, so that their embeddings may be one."""
 

@@ -56,8 +56,11 @@ class State:
         return replace(self, past=past, rows=self.rows * beams)
 
     def detach(self) -> "State":
-        past = tuple((k.detach(), v.detach()) for k, v in self.past)
-        return replace(self, past=past)
+        past, memory = (
+            tuple((k.detach(), v.detach()) for k, v in caches)
+            for caches in (self.past, self.memory)
+        )
+        return replace(self, past=past, memory=memory)
 
 
 class Block(nn.Module):

@@ -5,20 +5,37 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.layers.embedding import Embedding
-from regard.types import Batch, Sequence
+from regard.types import Batch, Sequence, Sizes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Nothing to choose: the tokenizer decides what a symbol is."""
+    """Where the vectors come from; what a symbol is, the tokenizer decides."""
+
+    vectors: str = ""
+    """A file of pretrained vectors (word2vec's or GloVe's text format) to begin with."""
+    frozen: bool = False
+    """Whether the vectors stay as they are in the beginning."""
 
 
 class Input(nn.Module):
     """source (B, S) ↦ its embeddings (B, S, D). The encoder adds positions if it needs them."""
 
-    def __init__(self, config: Config, embedding: Embedding) -> None:
+    def __init__(
+        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+    ) -> None:
         super().__init__()
-        self.embedding = embedding
+        self.embedding = embedding(config, sizes, dim, shared=shared, scale=scale)
 
     def forward(self, batch: Batch) -> Sequence:
         return Sequence(self.embedding(batch["source"]), batch["source_mask"])
+
+
+def embedding(
+    config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+) -> Embedding:
+    """The embedding that is shared with the target, or one of its own."""
+    made = Embedding(sizes.source, dim, scale=scale) if shared is None else shared
+    if config.frozen:
+        made.weight.requires_grad_(False)
+    return made

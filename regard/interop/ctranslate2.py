@@ -409,3 +409,188 @@ def _hypotheses(result: Any) -> list[Hypothesis]:
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def engine(
+    run: Run, checkpoint: str = "final", quantization: Quantization = "float32", **options: Any
+) -> Engine:
+    """The engine of a run. Its model is converted once, and kept in the run's folder `engines`."""
+    found = run.find(checkpoint)
+    name = f"ctranslate2-{quantization}-{_identity(found, run.recipe)}"
+    folder = run.folder / "engines" / name
+    if not folder.is_dir():
+        try:
+            with _whole(folder) as writing:
+                convert(run.model(checkpoint), run.recipe, writing, quantization)
+        except OSError:  # no room, or no right to write: make do without keeping it
+            with tempfile.TemporaryDirectory() as elsewhere:
+                convert(run.model(checkpoint), run.recipe, Path(elsewhere), quantization)
+                return Engine(Path(elsewhere), **options)
+    return Engine(folder, **options)
+
+
+def _identity(found: Checkpoint, recipe: Recipe) -> str:
+    """Changes with the weights, with what else is converted, and with how."""
+    weights = json.loads((found.folder / MANIFEST).read_text())["files"]["model.safetensors"]
+    whole = [FORMAT, weights["sha256"], _lengths(recipe)]
+    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which gets its name once all of it is there."""
+    writing = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
+    shutil.rmtree(writing, ignore_errors=True)
+    writing.mkdir(parents=True)
+    try:
+        yield writing
+        for path in (*writing.iterdir(), writing):
+            sync(path)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        try:
+            writing.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else somebody else was quicker
+                raise
+    finally:
+        shutil.rmtree(writing, ignore_errors=True)
+
+
+# To ship
+
+
+@dataclass(frozen=True)
+class Parity:
+    """What a converted model makes of a few sentences, beside what the original does."""
+
+    sentences: int
+    equal: float
+    """The share of sentences whose output is the same."""
+    difference: float
+    """The largest difference of two scores, or of two log-probabilities of equal outputs."""
+
+
+def export(
+    run: Run, folder: Path, quantization: Quantization = "int8", checkpoint: str = "final"
+) -> Parity:
+    """Write a folder that CTranslate2 and tokenizers can use alone; its README.md says how."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder} exists and is not empty")
+    recipe, task, model = run.recipe, run.task, run.model(checkpoint)
+    assert isinstance(task, Task)
+    own: Part = recipe.task.search
+    search = Part("beam", beam.Config()) if obstacle(recipe, task.sizes, own) else own
+    try:
+        with _whole(folder) as writing:
+            convert(model, recipe, writing, quantization)
+            for side, tokenizer in zip(SIDES, (task.source, task.target), strict=True):
+                _alone(tokenizer, writing / f"{side}.tokenizer.json")
+            found = parity(task, model, Engine(writing), search)
+            if quantization == "float32" and not found.difference <= TOLERANCE:
+                raise UserError(f"the exported model is not the original: {found}")
+            card = {
+                "format": FORMAT,
+                "regard": regard.__version__,
+                "quantization": quantization,
+                "parity": asdict(found),
+                "end": str(END),
+                "longest": recipe.task.data.longest,
+                "output": asdict(recipe.task.output),
+                "search": settings(search),
+            }
+            (writing / "regard.json").write_text(json.dumps(card, indent=1), encoding="utf-8")
+            (writing / "README.md").write_text(_readme(card), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
+    return found
+
+
+def parity(task: Task, model: Model, engine: Engine, search: Part) -> Parity:
+    """Compare the engine with our own search on a few sentences."""
+    lines = _samples(task)
+    ours = list(task.predict(model, lines, search))
+    theirs = list(task.predict(model, lines, search, finder=engine.find))
+    pairs = list(zip(ours, theirs, strict=True))
+    off = [abs(a.score - b.score) for a, b in pairs]
+    same = [(a, b) for a, b in pairs if a.tokens == b.tokens]
+    for a, b in same:
+        off += [abs(x - y) for x, y in zip(a.log_probs, b.log_probs, strict=True)]
+    return Parity(len(lines), len(same) / len(lines), max(off))
+
+
+def _samples(task: Task) -> list[str]:
+    """Sentences of the validation part, or symbols at random where the data is not there."""
+    try:
+        lines = [line for line in task.references("validation")[0] if line.strip()]
+    except UserError:
+        lines = []
+    if not lines:
+        chance = np.random.default_rng(1)
+        rows = [chance.integers(UNKNOWN + 1, len(task.source), n + 1) for n in range(SAMPLES)]
+        lines = [task.source.decode(row.tolist()) or "?" for row in rows]
+    return lines[:SAMPLES]
+
+
+def _alone(tokenizer: Tokenizer, path: Path) -> None:
+    """Write a tokenizer that needs nothing but the library: also the first blank is its matter."""
+    tokenizer.save(path)
+    library = Library.from_file(str(path))
+    if library.encode("a").ids == tokenizer.encode(["a"])[0]:
+        return
+    before = [library.normalizer] if library.normalizer else []
+    library.normalizer = normalizers.Sequence([*before, normalizers.Prepend(" ")])
+    library.decoder = decoders.Sequence([library.decoder, decoders.Strip(" ", 1, 0)])
+    library.save(str(path))
+
+
+def _readme(card: dict[str, Any]) -> str:
+    found = card["parity"]
+    return README.format(
+        quantization=card["quantization"],
+        equal=f"{found['equal']:.0%} of {found['sentences']} sentences",
+        difference=f"{found['difference']:.1g}",
+    )
+
+
+README = """\
+# A translation model for CTranslate2
+
+Weights in {quantization}. Compared with the original when it was written: the same output for
+{equal}, scores within {difference}.
+
+    pip install ctranslate2 tokenizers
+
+```python
+import json
+import sys
+from pathlib import Path
+
+from ctranslate2 import Translator
+from tokenizers import Tokenizer
+
+folder = Path(sys.argv[1])  # this folder
+card = json.loads((folder / "regard.json").read_text())
+source = Tokenizer.from_file(str(folder / "source.tokenizer.json"))
+target = Tokenizer.from_file(str(folder / "target.tokenizer.json"))
+translator = Translator(str(folder))
+
+
+def translate(line):
+    if not line.strip():
+        return ""
+    symbols = source.encode(line).ids[: card["longest"]]
+    longest = int(card["output"]["factor"] * len(symbols)) + card["output"]["extra"]
+    tokens = [str(symbol) for symbol in symbols] + [card["end"]]
+    found = translator.translate_batch([tokens], max_decoding_length=longest, **card["search"])
+    best = found[0].hypotheses[0]
+    return target.decode([int(token) for token in best if token != card["end"]])
+
+
+for line in sys.stdin:
+    print(translate(line.rstrip("\\n")), flush=True)
+```
+
+Symbol n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which
+is much faster; `Translator(..., inter_threads=N, intra_threads=1)` keeps N cores busy.
+"""

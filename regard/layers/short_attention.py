@@ -99,8 +99,9 @@ class _Attention(torch.autograd.Function):
         torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
         if bias is not None:
             weights.view(batch, heads, *weights.shape[1:]).add_(bias)
-        weights.sub_(weights.amax(-1, keepdim=True)).exp2_()
-        weights.div_(weights.sum(-1, keepdim=True))
+        # Where nothing may be seen, all scores are below this floor: the weights, and Z, are zero.
+        weights.sub_(weights.amax(-1, keepdim=True).clamp_min_(HIDDEN / 2)).exp2_()
+        weights.div_(weights.sum(-1, keepdim=True).clamp_min_(1.0))
         ctx.save_for_backward(q, k, v, weights)
         ctx.shape, ctx.dtype = (batch, heads), x.dtype
         ctx.alone = key is None

@@ -4,10 +4,10 @@ import hashlib
 import re
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
 from dataclasses import fields, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -131,18 +131,25 @@ def test_sentences_are_of_ordinary_length_and_form(languages):
             assert text.count(".") - len(re.findall(r"\d\.", text)) <= 1
 
 
+PROGRAM = """
+import sys, time
+from regard.data.phrasebook import pairs
+print("babel" in sys.modules)
+pairs("{0}", "train", 1)
+begin = time.process_time()
+pairs("{0}", "train", 20_000)
+print(time.process_time() - begin)
+"""
+
+
 @both
-def test_twenty_thousand_pairs_take_less_than_three_seconds(languages):
-    book(languages)
-    begin = time.process_time()
-    pairs(languages, "train", TRAINING, seed=5)
-    assert time.process_time() - begin < 3
-
-
-def test_babel_is_imported_only_when_needed():
-    program = "import sys, regard.data.phrasebook; print('babel' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "False", done.stderr
+def test_twenty_thousand_pairs_take_less_than_three_seconds_and_babel_comes_late(languages):
+    """In a process of its own: the check of types in the tests would count."""
+    program = [sys.executable, "-c", PROGRAM.format(languages)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    imported, seconds = done.stdout.split()
+    assert imported == "False"
+    assert float(seconds) < 3
 
 
 def test_asking_for_what_is_not_there():
@@ -243,7 +250,8 @@ TRAVEL = "{subject} {travel} to {country} @"
         ("want", False, ("name's fellow: Anna neighbor", "steal", "the person's thing: boy hat"),
          ("Anna's neighbor wants to steal the boy's hat.",
           "Annas Nachbar will den Hut des Jungen stehlen.")),
-        ("future", False, ("number persons: number_21 doctor", "look at", "this look thing: ugly hat"),
+        ("future", False,
+         ("number persons: number_21 doctor", "look at", "this look thing: ugly hat"),
          ("Twenty-one doctors will look at this ugly hat.",
           "Einundzwanzig Ärzte werden diesen hässlichen Hut ansehen.")),
     ],
@@ -381,7 +389,8 @@ def test_german_infinitive_with_zu_inside():
         ("future", True, ("this trait person: curious child", "throw away", "his thing: hat"),
          ("This curious child will not throw away its hat.",
           "Cet enfant curieux ne jettera pas son chapeau.")),
-        ("should", False, ("name's fellow: Emma sister", "forget", "the person's thing: doctor key"),
+        ("should", False,
+         ("name's fellow: Emma sister", "forget", "the person's thing: doctor key"),
          ("Emma's sister should forget the doctor's key.",
           "La sœur d'Emma devrait oublier la clé du médecin.")),
         ("past", False, ("number persons: number_91 woman", "take", "his look thing: new coat"),
@@ -416,9 +425,9 @@ def test_french_pronouns_stand_before_their_verb(tense, negated, verb, him, fren
 
 
 def test_french_participles_agree():
-    came = clause("en-fr", TRAVEL, "past", subject="the persons: nurse", travel="come", country="PH",
-                  time=when("en-fr", "any", "on the {ordinal} of {month}", ordinal="first",
-                            month="March"))  # fmt: skip
+    march = when("en-fr", "any", "on the {ordinal} of {month}", ordinal="first", month="March")
+    came = clause("en-fr", TRAVEL, "past", subject="the persons: nurse", travel="come",
+                  country="PH", time=march)  # fmt: skip
     assert say("en-fr", "{timed front}.", timed=came) == (
         "On the first of March, the nurses came to the Philippines.",
         "Le premier mars, les infirmières sont venues aux Philippines.",
@@ -430,8 +439,9 @@ def test_french_participles_agree():
     )  # fmt: skip
     keys = filler(tables("en-fr"), "item", "the things: key")
     assert isinstance(keys, Phrase)
-    cost = clause("en-fr", "{item} {cost} {number} {currency}", "present", cost="cost",
-                  item=replace(keys, relative=bought), number="number 81", currency="GBP")  # fmt: skip
+    cost = clause("en-fr", "{item} {cost} {number} {currency}", "present",
+                  item=replace(keys, relative=bought),
+                  cost="cost", number="number 81", currency="GBP")  # fmt: skip
     assert say("en-fr", "I think that {clause}.", clause=cost) == (
         "I think that the keys that Oliver bought cost eighty-one British pounds.",
         "Je pense que les clés qu'Oliver a achetées coûtent quatre-vingt-une livres sterling.",
@@ -470,7 +480,7 @@ class Substitution:
         for source, target in corpus:
             single.update(set(target))
             joint.update((s, t) for s in set(source) for t in set(target))
-            self.bigrams.update(zip(target, target[1:], strict=False))
+            self.bigrams.update(pairwise(target))
         self.forms = defaultdict(list)
         for (s, t), count in joint.items():
             if count > 0.8 * single[t]:
@@ -487,7 +497,7 @@ class Substitution:
                 left, right = (["", *target][i], [*target, ""][i + 1])
                 target[i] = max(
                     self.forms[after],
-                    key=lambda w: (self.bigrams[left, w] + self.bigrams[w, right], w),  # noqa: B023
+                    key=lambda w: (self.bigrams[left, w] + self.bigrams[w, right], w),
                 )
         return target
 

@@ -1,0 +1,1 @@
+"""Side by side with other toolkits, in one run: `python -m bench NAME`."""

@@ -1,0 +1,45 @@
+"""The conversation with the harness; stands alone, since it runs in other environments, too."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+OPTIONS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+
+
+def serve(work: Callable[[], int], **about: Any) -> None:
+    """Answer each line from the harness by one round of `work`, which says what it counted."""
+    say = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is not an answer
+    work()  # warm-up
+    print(json.dumps({"ready": about}), file=say, flush=True)
+    for _ in sys.stdin:
+        cpu, start = time.process_time(), time.perf_counter()
+        tokens = work()
+        seconds = time.perf_counter() - start
+        answer = {
+            "tokens": tokens,
+            "seconds": seconds,
+            "cpu_seconds": time.process_time() - cpu,
+            "peak_megabytes": peak(),
+        }
+        print(json.dumps(answer), file=say, flush=True)
+
+
+def peak() -> float:
+    """The most memory that this process ever held."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def batches() -> list[dict[str, Any]]:
+    """The padded batches that every contestant trains on."""
+    import numpy
+
+    loaded = numpy.load(OPTIONS["batches"], allow_pickle=False)
+    names = ("source", "source_mask", "target_in", "target_out", "target_mask")
+    return [{n: loaded[f"{k}.{n}"] for n in names} for k in range(int(loaded["count"]))]

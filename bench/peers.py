@@ -1,0 +1,104 @@
+"""Contestants: each runs in a process, and where it must in a virtual environment, of its own.
+
+A contestant is a script that prints a line `{"ready": …}` when it is set up, and then, for each
+line that it reads, does one round of work and prints `{"tokens": …, "seconds": …}`. So rounds can
+be interleaved, and only one contestant works at a time.
+"""
+
+import json
+import subprocess
+import sys
+import time
+import venv
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+HOME = HERE.parent / ".bench"
+
+ENVIRONMENTS = {
+    "huggingface": ["torch==2.13.0", "transformers==5.22.2", "numpy==2.4.6", "safetensors==0.8.0"],
+    "joeynmt": [
+        "torch==2.13.0",
+        "joeynmt==2.3.0",
+        "sentencepiece==0.1.99",
+        "setuptools<81",
+        "numpy<2",
+    ],
+}
+
+
+def python(environment: str) -> str:
+    """The interpreter of an environment, which is made if it is not there."""
+    if environment == "own":
+        return sys.executable
+    folder = HOME / "venvs" / environment
+    interpreter = folder / "bin" / "python"
+    done = folder / "done.txt"
+    wanted = "\n".join(ENVIRONMENTS[environment])
+    if not done.exists() or done.read_text() != wanted:
+        venv.create(folder, clear=True, with_pip=True)
+        command = [interpreter, "-m", "pip", "install", "--quiet", *ENVIRONMENTS[environment]]
+        subprocess.run(command, check=True)
+        done.write_text(wanted)
+    return str(interpreter)
+
+
+@dataclass
+class Peer:
+    """A contestant that is running."""
+
+    name: str
+    process: subprocess.Popen[str]
+    ready: dict[str, Any]
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, name: str, script: str, environment: str, options: dict[str, Any]) -> "Peer":
+        """Start a script of `bench/contestants` and wait until it is set up."""
+        command = [python(environment), str(HERE / "contestants" / script), json.dumps(options)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE.parent
+        )
+        peer = cls(name, process, {})
+        peer.ready = peer._answer()
+        return peer
+
+    def round(self) -> dict[str, Any]:
+        """One round of work."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        self.rounds.append(self._answer())
+        return self.rounds[-1]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        raise RuntimeError(f"{self.name} stopped with code {self.process.wait()}")
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+    def rates(self) -> list[float]:
+        """Tokens (or sentences, or whatever is counted) per second of each round."""
+        return [r["tokens"] / r["seconds"] for r in self.rounds]
+
+
+def race(peers: list[Peer], rounds: int, seconds: float) -> None:
+    """Rounds in turn, until there are enough or the time is up; the order changes every time."""
+    start = time.perf_counter()
+    for number in range(rounds):
+        turn = number % len(peers)
+        for peer in peers[turn:] + peers[:turn]:
+            peer.round()
+        if time.perf_counter() - start > seconds:
+            break
+    for peer in peers:
+        peer.stop()

@@ -1,0 +1,41 @@
+"""A bag: positions know nothing of each other; what they are together, the head's pooling says.
+
+With the n-grams of `inputs/ngrams.py` and the mean it is a bag of n-grams (Joulin et al. 2017),
+with words alone the average of Iyyer et al. (2015), whose word dropout is here, too.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from regard.layers.dropout import Dropout
+from regard.layers.probe import probe
+from regard.types import Sequence
+from regard.values import Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is left out in training."""
+
+    words: Share = 0.0
+    """The share of positions that are left out altogether."""
+    dropout: Share = 0.0
+    """On the entries of the vectors that stay."""
+
+
+class Encoder(nn.Module):
+    """h_t = x_t; in training, h_t = x_t / (1 − p) or, with probability p, zero."""
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        self.words = config.words
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, source: Sequence) -> Sequence:
+        x = probe("input", source.states)
+        if self.training and self.words:
+            kept = torch.rand(x.shape[:2], device=x.device) >= self.words
+            x = x * (kept / (1 - self.words))[..., None]
+        return Sequence(probe("output", self.dropout(x)), source.mask)

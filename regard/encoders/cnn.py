@@ -1,0 +1,56 @@
+"""Convolutions over words (Kim 2014), in residual layers."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.errors import RecipeError
+from regard.layers.convolution import Convolutions
+from regard.layers.dropout import Dropout
+from regard.layers.feedforward import ACTIVATIONS
+from regard.layers.probe import probe, scope
+from regard.types import Sequence
+from regard.values import Count, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Filters of several widths, each layer on the sum of the layers before it."""
+
+    layers: Count = 1
+    """How many layers stand on each other."""
+    widths: tuple[Count, ...] = (3, 4, 5)
+    """How many words a filter sees; model.dim is shared out among the widths."""
+    dropout: Share = 0.1
+    """On the input and on each layer's output."""
+    residual: bool = False
+    """Whether a layer's input is added to its output."""
+
+    def check(self, dim: int) -> None:
+        """Refuse sizes that do not fit together."""
+        if not self.widths:
+            raise RecipeError("widths: names no width")
+        if len(self.widths) > dim:
+            raise RecipeError(f"widths: {len(self.widths)} share model.dim = {dim}: too few each")
+
+
+class Encoder(nn.Module):
+    """x ↦ relu(convolutions(x)), layer on layer."""
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        config.check(dim)
+        self.residual = config.residual
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            Convolutions(dim, dim, config.widths) for _ in range(config.layers)
+        )
+
+    def forward(self, source: Sequence) -> Sequence:
+        x = self.dropout(probe("input", source.states))
+        for number, layer in enumerate(self.layers):
+            y = self.dropout(ACTIVATIONS["relu"](layer(x, source.mask)))
+            x = x + y if self.residual else y
+            with scope(f"layer.{number}"):
+                x = probe("output", x)
+        return Sequence(x, source.mask)

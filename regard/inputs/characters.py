@@ -1,0 +1,106 @@
+"""A word's vector made from its characters: what is never seen can still be spelt.
+
+    cnn   max over places of convolutions over the characters   (Ma & Hovy 2016, section 2.1)
+    rnn   an LSTM's last states in both directions               (Lample et al. 2016, section 4.1)
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from regard.errors import RecipeError
+from regard.layers.convolution import Convolutions
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
+from regard.layers.linear import Linear
+from regard.types import Batch, Sequence, Sizes
+from regard.values import Count, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How characters become the vector of a word."""
+
+    by: Literal["cnn", "rnn"] = "cnn"
+    """Convolutions with a maximum over places, or an LSTM that reads both ways."""
+    size: Count = 64
+    """Dimension of the vector of a word."""
+    symbol: Count = 32
+    """Dimension of the vector of a character."""
+    widths: tuple[Count, ...] = (2, 3, 4)
+    """How many characters a filter sees (cnn); `size` is shared out among the widths."""
+    dropout: Share = 0.0
+    """On the characters' vectors."""
+
+    def __post_init__(self) -> None:
+        if self.by == "cnn" and not 0 < len(self.widths) <= self.size:
+            raise RecipeError(f"widths: {len(self.widths)} cannot share size = {self.size}")
+        if self.by == "rnn" and self.size % 2:
+            raise RecipeError(f"size: {self.size} is not even: half of it is for each direction")
+
+
+class Input(nn.Module):
+    """characters (B, S, C) ↦ one vector for each word (B, S, D)."""
+
+    def __init__(
+        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+    ) -> None:
+        super().__init__()
+        self.spelling = Spelling(config, sizes.characters)
+        self.project = Linear(config.size, dim)
+
+    def forward(self, batch: Batch) -> Sequence:
+        return Sequence(self.project(self.spelling(characters(batch))), batch["source_mask"])
+
+
+def characters(batch: Batch) -> Int[Tensor, "B S C"]:
+    """The field that few tasks have."""
+    if "characters" not in batch.tensors:
+        raise RecipeError(
+            "model.input: characters of words are read by the tasks classify and tag alone, "
+            "and there with tokenizer.kind = 'word'"
+        )
+    return batch["characters"]
+
+
+class Spelling(nn.Module):
+    """Characters, 0 where a word has ended, become one vector; a word without any, zeros."""
+
+    def __init__(self, config: Config, symbols: int) -> None:
+        super().__init__()
+        self.size = config.size
+        self.embedding = Embedding(symbols, config.symbol)
+        self.dropout = Dropout(config.dropout)
+        self.convolutions: Convolutions | None = None
+        self.lstm: nn.LSTM | None = None
+        if config.by == "cnn":
+            self.convolutions = Convolutions(config.symbol, config.size, config.widths)
+        else:
+            half = config.size // 2
+            self.lstm = nn.LSTM(config.symbol, half, batch_first=True, bidirectional=True)
+
+    def forward(self, words: Int[Tensor, "B S C"]) -> Float[Tensor, "B S E"]:
+        # A text says the same words again and again: each is read once.
+        different, which = words.flatten(0, 1).unique(dim=0, return_inverse=True)  # (N, C)
+        mask = different > 0
+        real = mask.any(1)
+        read = self._read(different[real], mask[real])
+        vectors = read.new_zeros(len(different), self.size).masked_scatter(real[:, None], read)
+        return vectors[which].unflatten(0, words.shape[:2])
+
+    def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
+        x = self.dropout(self.embedding(words))
+        if self.convolutions is not None:
+            y = F.relu(self.convolutions(x, mask))
+            return y.masked_fill(~mask[..., None], 0.0).amax(1)  # relu: never below 0
+        assert self.lstm is not None
+        if not len(words):
+            return x.new_zeros(0, self.size)
+        packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        _, (last, _) = self.lstm(packed)  # (2, N, E/2)
+        return torch.cat([last[0], last[1]], -1)

@@ -1,0 +1,71 @@
+"""Words and the n-grams that end with them, the n-grams hashed (Joulin et al. 2017, section 2.2)."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.inputs import tokens
+from regard.layers.embedding import Embedding
+from regard.types import Batch, Sequence, Sizes
+from regard.values import Count, Range
+
+NONE = 0
+"""The bucket of no n-gram."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(tokens.Config):
+    """Which n-grams, and how many vectors they share."""
+
+    n: Count = 2
+    """The longest n-gram; 1 for words alone."""
+    bits: Annotated[int, Range(1, 26)] = 18
+    """n-grams fall into 2^bits buckets, each with a vector."""
+
+
+class Input(nn.Module):
+    """x_t = E[w_t] + Σ_{n≥2} H[hash(w_{t−n+1} … w_t)], as long as the source."""
+
+    def __init__(
+        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+    ) -> None:
+        super().__init__()
+        self.embedding = tokens.embedding(config, sizes, dim, shared=shared, scale=scale)
+        self.n, self.bits = config.n, config.bits
+        if config.n > 1:
+            self.table = nn.Parameter(torch.zeros(1 << config.bits, dim))
+
+    def forward(self, batch: Batch) -> Sequence:
+        source, mask = batch["source"], batch["source_mask"]
+        x = self.embedding(source)
+        if self.n > 1:
+            buckets = ngrams(source, self.n, self.bits).flatten(0, 1)  # (B·S, n−1)
+            found = F.embedding_bag(buckets, self.table, mode="sum", padding_idx=NONE)
+            x = x + found.view_as(x) * self.embedding.factor
+        return Sequence(x, mask)
+
+
+def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"]:
+    """The buckets of the 2-gram … n-gram that end at each position; NONE where the text is shorter.
+
+    h ← mix(h · prime + w), with the arithmetic of 64 bits that wrap, then the upper bits.
+    """
+    found, value = [], _mix(source + 1)
+    for k in range(1, n):
+        before = F.pad(source, (k, 0))[:, : source.shape[1]]
+        value = _mix(value * 0x100000001B3 + before + 1)
+        # Arithmetic shifts keep the sign; the mask takes it away.
+        bucket = (value >> 33) & ((1 << bits) - 1)
+        bucket = bucket + (bucket == NONE)  # that one is taken
+        bucket[:, :k] = NONE
+        found.append(bucket)
+    return torch.stack(found, -1)
+
+
+def _mix(x: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    x = (x ^ (x >> 31)) * -0x40A7B892E31B1A47
+    return (x ^ (x >> 29)) * -0x6B2FB644ECCEEE15

@@ -1,0 +1,65 @@
+"""Words: each by a vector of its own, by its characters, or by both side by side."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.inputs import characters, tokens
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
+from regard.layers.linear import Linear
+from regard.types import Batch, Sequence, Sizes
+from regard.values import Count, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(tokens.Config):
+    """What is known of a word."""
+
+    reads: Literal["both", "words", "characters"] = "both"
+    """The word as one symbol, its characters, or both."""
+    size: Count = 100
+    """Dimension of a word's own vector; with pretrained `vectors`, that of theirs."""
+    dropout: Share = 0.0
+    """On the vectors, own and spelt."""
+    unknown: Share = 0.0
+    """In training, the share of words whose own vector is hidden, so that spelling must do."""
+    spelling: characters.Config
+    """How characters become a vector."""
+
+
+class Input(nn.Module):
+    """x_t = W [E[w_t]; spelling(c₁ … c_m)] + b for the word w_t = c₁ … c_m."""
+
+    def __init__(
+        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+    ) -> None:
+        super().__init__()
+        self.embedding: Embedding | None = None
+        self.spelling: characters.Spelling | None = None
+        self.unknown, size = config.unknown, 0
+        if config.reads != "characters":
+            self.embedding = tokens.embedding(config, sizes, config.size, shared=None, scale=scale)
+            size += config.size
+        if config.reads != "words":
+            self.spelling = characters.Spelling(config.spelling, sizes.characters)
+            size += config.spelling.size
+        self.dropout = Dropout(config.dropout)
+        self.project = Linear(size, dim)
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+
+    def forward(self, batch: Batch) -> Sequence:
+        vectors = []
+        if self.embedding is not None:
+            own = self.embedding(batch["source"])
+            if self.training and self.unknown:
+                seen = torch.rand(own.shape[:2], device=own.device) >= self.unknown
+                own = own * seen[..., None]
+            vectors.append(own)
+        if self.spelling is not None:
+            vectors.append(self.spelling(characters.characters(batch)))
+        x = self.project(self.dropout(torch.cat(vectors, -1)))
+        return Sequence(x, batch["source_mask"])
