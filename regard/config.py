@@ -49,13 +49,14 @@ class Place:
 
     def of(self, key: str) -> str:
         """file:line of a dotted key, or the override that set it."""
+        key = key.partition("[")[0]
+        line, written = _line(self.text, key)
         for override in reversed(self.overrides):
             name = override.split("=", 1)[0].strip()
-            if name == key or key.startswith(name + "."):
+            inside = name.startswith(f"{key}.") and not written
+            if name == key or key.startswith(f"{name}.") or inside:
                 return f"command line, {override}"
-        if self.path is None:
-            return "recipe"
-        return f"{self.path}:{_line(self.text, key)}"
+        return "recipe" if self.path is None else f"{self.path}:{line}"
 
     @contextmanager
     def located(self) -> Iterator[None]:
@@ -366,9 +367,9 @@ def _from_recipe(table: Table, folder: Path) -> None:
             data["folder"] = str((folder / Path(named).expanduser()).resolve())
 
 
-def _line(text: str, key: str) -> int:
-    """The line of a dotted key, or of the nearest section around it."""
-    parts = re.sub(r"\[\d+\]$", "", key).split(".")
+def _line(text: str, key: str) -> tuple[int, bool]:
+    """The line of a dotted key, or of the nearest section around it; whether it is the key's."""
+    parts = key.split(".")
     section: list[str] = []
     best, depth = 1, 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -381,4 +382,4 @@ def _line(text: str, key: str) -> int:
             continue
         if here == parts[: len(here)] and len(here) > depth:
             best, depth = number, len(here)
-    return best
+    return best, depth == len(parts)

@@ -3,12 +3,15 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard import config
 from regard.errors import RecipeError, UserError
+from regard.interop import ctranslate2
+from regard.interop.ctranslate2 import Quantization
 from regard.metrics import Comparison, Score, paired_bootstrap
 from regard.parts import Part, kinds, module
 from regard.runs import Run, train as train_run
@@ -16,6 +19,7 @@ from regard.tasks import Prediction
 from regard.train.device import pick
 
 CHUNK = 4096
+Engine = Literal["auto", "torch", "ctranslate2"]
 
 
 def _others(setting: str) -> str:
@@ -27,14 +31,28 @@ def _others(setting: str) -> str:
 class Predictor:
     """A trained model with all that it needs to be used."""
 
-    def __init__(self, run: Run, *, checkpoint: str = "final", device: str = "cpu") -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        checkpoint: str = "final",
+        device: str = "cpu",
+        engine: Engine = "auto",
+        quantization: Quantization = "float32",
+    ) -> None:
         self.run = run
         self.task = run.task
         self.model = run.model(checkpoint, pick(device, "device"))
+        self._checkpoint, self._engine, self._quantization = checkpoint, engine, quantization
+        self._opened: ctranslate2.Engine | None = None
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
         """The recipe's search, or another; `options` are keys of that search's section."""
-        chosen: Part = self.run.recipe.task.search
+        chosen: Part | None = getattr(self.run.recipe.task, "search", None)
+        if chosen is None:
+            for name in ({"search": kind} if kind else {}) | options:
+                raise RecipeError(f"{name}: the task {self.run.recipe.kind} searches for nothing")
+            return Part("none", None)
         if kind is not None and kind != chosen.kind:
             chosen = Part(kind, module("search", kind).Config())
         known = {field.name for field in dataclasses.fields(chosen.config)}
@@ -44,9 +62,23 @@ class Predictor:
                 raise RecipeError(f"{name}: {chosen.kind} search has only {there}{_others(name)}")
         return Part(chosen.kind, dataclasses.replace(chosen.config, **options))
 
+    def finder(self, search: Part, *, prefixes: bool = False, details: bool = True) -> Any:
+        """CTranslate2's search, if that is the engine for it; None for our own."""
+        if self._engine == "torch":
+            return None
+        asked = (self.run.recipe, self.task.sizes, search, str(self.model.device))
+        if self._engine == "auto":
+            if ctranslate2.choose(*asked, prefixes=prefixes) == "torch":
+                return None
+        elif reason := ctranslate2.obstacle(*asked, prefixes=prefixes):
+            raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
+        if self._opened is None:
+            self._opened = ctranslate2.engine(self.run, self._checkpoint, self._quantization)
+        return partial(self._opened.find, log_probs=details)
+
     def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:
         """One text for each input, in order. Options: those of `predictions`."""
-        return [prediction.text for prediction in self.predictions(inputs, **options)]
+        return [p.text for p in self.predictions(inputs, details=False, **options)]
 
     def predictions(
         self,
@@ -55,6 +87,7 @@ class Predictor:
         search: str | None = None,
         batch: int = 64,
         prefixes: Sequence[str] | None = None,
+        details: bool = True,
         align: bool = False,
         length: int | None = None,
         first: int = 0,
@@ -63,8 +96,9 @@ class Predictor:
         """One Prediction for each input, in order.
 
         `prefixes` are what outputs must begin with, `length` is the most symbols of an output,
-        `align` asks for alignments where the task has any, `first` is the number of the first
-        input, by which samples are drawn; other options are the search's.
+        `details` asks for the probability of each symbol, which an engine may have to find in a
+        pass of its own, `align` for alignments where the task has any; `first` is the number of
+        the first input, by which samples are drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
@@ -80,6 +114,9 @@ class Predictor:
         if align and "align_tokens" in known:
             given["align_tokens"] = True
         chosen = self.search(search, **options)
+        if "finder" in known:
+            forced = prefixes is not None and any(prefixes)
+            given["finder"] = self.finder(chosen, prefixes=forced, details=details)
         return self.task.predict(self.model, inputs, chosen, batch=batch, first=first, **given)
 
     def stream(
@@ -101,13 +138,18 @@ class Predictor:
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Scores on a part of the recipe's data, with signatures, and the predictions."""
         _check_batch(batch)
-        return self.task.evaluate(self.model, part, self.search(search, **options), batch=batch)
+        chosen = self.search(search, **options)
+        given: dict[str, Any] = {"batch": batch}
+        if "finder" in inspect.signature(self.task.predict).parameters:
+            given["finder"] = self.finder(chosen, details=False)
+        return self.task.evaluate(self.model, part, chosen, **given)
 
     def compare(
         self, mine: Sequence[Prediction], other: "Predictor", part: str, **options: Any
     ) -> Comparison:
         """Whether two runs differ by more than chance on a part: paired bootstrap."""
-        if len(self.sides) != 2 or other.sides != self.sides:
+        texts_come_out = hasattr(self.run.recipe.task, "evaluation")
+        if not texts_come_out or len(self.sides) != 2 or other.sides != self.sides:
             raise UserError(
                 f"{self.run.folder} ({self.run.recipe.kind}) and {other.run.folder} "
                 f"({other.run.recipe.kind}) do not both write outputs that can be compared"
@@ -143,9 +185,9 @@ def _check_batch(batch: int) -> None:
         raise RecipeError(f"batch: {batch} must be ≥ 1")
 
 
-def load(run: str | Path, *, checkpoint: str = "final", device: str = "cpu") -> Predictor:
-    """Open a run for use."""
-    return Predictor(Run(Path(run)), checkpoint=checkpoint, device=device)
+def load(run: str | Path, **options: Any) -> Predictor:
+    """Open a run for use. Options: those of Predictor (checkpoint, device, engine, quantization)."""
+    return Predictor(Run(Path(run)), **options)
 
 
 def train(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # lines on white, is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 HATCHES = ("", "///", "...", "xxx")
+STROKES = ("-", "--", ":", "-.")
 INK, GRID = "#333333", "#DDDDDD"
 
 STYLE = {
@@ -270,6 +271,52 @@ def attention_figure(
     return figure
 
 
+def matrix(
+    counts: npt.ArrayLike, names: Sequence[str], path: Path | str, title: str = ""
+) -> None:
+    """Which labels are taken for which: see `matrix_figure`."""
+    _save(lambda: matrix_figure(counts, names, title), path)
+
+
+@_style()
+def matrix_figure(
+    counts: npt.ArrayLike, names: Sequence[str], title: str = ""
+) -> "matplotlib.figure.Figure":
+    """A confusion matrix (C, C): a row for each true label, a column for each predicted one.
+
+    The colour is the share of the row; the numbers are the counts, where there is room for them.
+    """
+    from matplotlib.figure import Figure
+
+    table = np.asarray(counts)
+    if table.shape != (len(names), len(names)) or not table.size:
+        raise ValueError(f"counts {table.shape} for {len(names)} labels")
+    totals = table.sum(1, keepdims=True)
+    shares = np.divide(table, totals, out=np.zeros(table.shape), where=totals > 0)
+    cell = min(0.5, max(0.13, 9 / len(names)), 30 / len(names))  # inches
+    labels = [_text(name) for name in names]
+    side, margin = cell * len(names), 0.07 * max(map(len, labels))
+    figure = Figure(figsize=(2.1 + margin + side, 1.0 + margin + side), layout="constrained")
+    ax = figure.subplots()
+    image = ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    _label_tokens(ax.xaxis, labels, cell, "predicted", 90)
+    _label_tokens(ax.yaxis, labels, cell, "true", 0)
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.grid(False)
+    ax.spines[:].set_visible(True)
+    if cell >= 0.3:
+        for row, column in np.argwhere(table):
+            colour = "white" if shares[row, column] > 0.5 else INK
+            text = f"{table[row, column]:,}"
+            ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
+    bar = figure.colorbar(image, ax=ax, label="share of the true label", aspect=30, pad=0.02)
+    bar.outline.set_visible(False)
+    if title:
+        figure.suptitle(_text(title, 120))
+    return figure
+
+
 def _grid(heads: int, high: int, wide: int) -> tuple[int, int]:
     """(rows, columns) of panels that together come near to three by two and leave few gaps."""
 
@@ -360,6 +407,56 @@ def bars_figure(
     if len(groups) > 1:
         names = [_text(run) for run in groups]
         figure.legend(handles, names, loc="outside right upper")
+    return figure
+
+
+def lines(
+    groups: Mapping[str, Sequence[SupportsFloat]],
+    path: Path | str,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    log: bool = False,
+) -> None:
+    """A number per place 1, 2, … for several runs: see `lines_figure`."""
+    _save(lambda: lines_figure(groups, title, xlabel, ylabel, log), path)
+
+
+@_style()
+def lines_figure(
+    groups: Mapping[str, Sequence[SupportsFloat]],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    log: bool = False,
+) -> "matplotlib.figure.Figure":
+    """{run: values}: a line per run over 1, 2, …; `log` for powers of ten, which leave out ≤ 0."""
+    from matplotlib.figure import Figure
+
+    if not any(len(values) for values in groups.values()):
+        raise UserError(f"no line to draw in {title!r}: there are no values")
+    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+    ax = figure.subplots()
+    handles = []
+    for number, values in enumerate(groups.values()):
+        heights = np.array([float(value) for value in values])
+        handles += ax.plot(
+            np.arange(1, len(heights) + 1),
+            np.where(heights > 0, heights, math.nan) if log else heights,
+            color=COLOURS[number % len(COLOURS)],
+            linestyle=STROKES[number // len(COLOURS) % len(STROKES)],
+            linewidth=1.3,
+            marker="o" if len(heights) == 1 else None,
+        )
+    _ticks(ax.xaxis, integer=True)
+    if log:
+        ax.set_yscale("log")
+    else:
+        _ticks(ax.yaxis)
+    ax.set(xlabel=_text(xlabel, 80), ylabel=_text(ylabel, 80))
+    ax.set_title(_text(title, 120), loc="left")
+    if len(groups) > 1:
+        figure.legend(handles, [_text(run) for run in groups], loc="outside right upper")
     return figure
 
 

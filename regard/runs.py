@@ -28,6 +28,7 @@ import torch
 
 from regard import __version__, config, plots
 from regard.config import Recipe
+from regard.data import vectors
 from regard.data.readers import Report
 from regard.errors import RecipeError, UserError
 from regard.layers.allocator import keep_pages
@@ -163,6 +164,8 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
         carry = {name: tensor.to(on) for name, tensor in (newest.carry() or {}).items()}
     elif given is not None:
         checkpoint.put_weights(model, given.whole("final").weights(), str(given.folder))
+    else:
+        _give_vectors(run, task, model, callbacks)
     with Log(run, progress.update, callbacks) as log:
         job = Job(
             objective=Objective(model, task.loss),
@@ -181,6 +184,28 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
         if progress.finished:
             _finish(run, progress, callbacks)
     return progress
+
+
+def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
+    """Pretrained vectors for the words that have one, where the recipe names a file."""
+    path = getattr(run.recipe.model.input and run.recipe.model.input.config, "vectors", "")
+    embedding = getattr(model.input, "embedding", None)
+    if path and embedding is not None:
+        text = vectors.put(embedding.weight, embedding.factor, Path(path), task.source)  # type: ignore[attr-defined]
+        _tell(callbacks, {"kind": "warning", "text": text})
+
+
+def _calibrated(
+    run: Run, weights: dict[str, torch.Tensor]
+) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+    """The final weights with what validation decides last, such as a temperature; its figures."""
+    task = run.task
+    if not hasattr(task, "calibrate"):
+        return weights, {}
+    model = build(run.recipe.model, task.sizes).to(run.recipe.train.device)
+    checkpoint.put_weights(model, weights, "the final model")
+    figures: dict[str, float] = task.calibrate(model.eval())
+    return checkpoint.weights_of(model), figures
 
 
 def _save(
@@ -236,8 +261,9 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None
     best = _best(run, progress, set(there), settings.average or 1)
     last = _last(run, progress, set(there), settings.average or 1)
     chosen = last if settings.average and settings.average_of == "last" else best or last
-    weights = checkpoint.average([there[update] for update in chosen])
-    checkpoint.save(run.folder / "model", weights, progress.as_dict() | {"mean_of": chosen})
+    weights, figures = _calibrated(run, checkpoint.average([there[u] for u in chosen]))
+    told = {"mean_of": chosen} | ({"calibration": figures} if figures else {})
+    checkpoint.save(run.folder / "model", weights, progress.as_dict() | told)
     for suffix in ("png", "svg"):
         plots.curves(run.records(), run.folder / f"curves.{suffix}")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 WORDS = dict(
     zip(
-        "ka lo mi nu pe ra so ti vu".split(),
-        "Haus Baum Hund rot läuft groß ein der schön".split(),
+        ["ka", "lo", "mi", "nu", "pe", "ra", "so", "ti", "vu"],
+        ["Haus", "Baum", "Hund", "rot", "läuft", "groß", "ein", "der", "schön"],
         strict=True,
     )
 )

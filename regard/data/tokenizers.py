@@ -1,7 +1,8 @@
 """Text becomes symbols and back. Made by the `tokenizers` library, trained once, stored, hashed.
 
     bpe, unigram   pieces of words over bytes: any text is covered and comes back unchanged
-    word           what stands between blanks; what was not seen becomes the unknown symbol
+    word           what stands between blanks, or words and punctuation marks by themselves; what
+                   was not seen becomes the unknown symbol
     character      Unicode characters; what was not seen becomes the unknown symbol
     bytes          UTF-8 bytes: 256 symbols, no training, any text comes back unchanged
 
@@ -35,6 +36,8 @@ SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
 
 # A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
 WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+# Words with their apostrophes (don't), and any other mark as often as it is repeated (!!!).
+MARKS = r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*|([^\s\p{L}\p{M}\p{N}])\1*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +50,17 @@ class Config:
     """Number of symbols, special ones included, that training aims at (not for bytes)."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
-    split: Literal["words", "blanks"] = "words"
-    """Pieces never cross the border of a word; for text that is tokenised already, of a blank."""
+    split: Literal["words", "blanks", "punctuation"] = "words"
+    """Pieces never cross the border of a word; for text that is tokenised already, of a blank.
+    For whole words: punctuation parts from them, for tasks that only read the text."""
     lowercase: bool = False
     """Fold to lower case first (what comes out is lower case, too)."""
     minimum: Count = 1
     """Words and characters seen less often than this are unknown."""
 
     def __post_init__(self) -> None:
+        if self.split == "punctuation" and self.kind != "word":
+            raise RecipeError(f"split: 'punctuation' is for kind = 'word', not {self.kind!r}")
         least = {"bpe": len(_BYTE_OF), "unigram": len(_BYTE_OF), "bytes": -len(SPECIAL)}
         if self.size < len(SPECIAL) + least.get(self.kind, 1):
             raise RecipeError(
@@ -111,6 +117,12 @@ class Tokenizer:
         texts = [self._prefix + line if line else "" for line in lines]
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
+
+    def words(self, line: str) -> list[str]:
+        """The line as it is cut before symbols are looked up: for whole words, the words."""
+        cut, normal = self._library.pre_tokenizer, self._library.normalizer
+        text = normal.normalize_str(line) if normal else line
+        return [word for word, _ in cut.pre_tokenize_str(text)]
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""
@@ -203,17 +215,20 @@ def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
 def _whole(config: Config, lines: Iterable[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
+    marks = pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
+    apart = config.split == "punctuation"
     counts: dict[str, int] = {}
     for line in lines:
         folded = lower.normalize_str(line) if config.lowercase else line
-        for symbol in folded.split() if config.kind == "word" else folded:
+        whole = [word for word, _ in marks.pre_tokenize_str(folded)] if apart else folded.split()
+        for symbol in whole if config.kind == "word" else folded:
             counts[symbol] = counts.get(symbol, 0) + 1
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
     often = [symbol for symbol in ranked if counts[symbol] >= config.minimum]
     vocabulary = _specials_first(often[: max(0, config.size - len(SPECIAL))])
     library = Library(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]))
     if config.kind == "word":
-        library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        library.pre_tokenizer = marks if apart else pre_tokenizers.WhitespaceSplit()
     else:
         library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
         library.decoder = decoders.Fuse()

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from torch import nn
+from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
-from regard.layers.feedforward import ACTIVATIONS
 from regard.layers.probe import probe, scope
 from regard.types import Sequence
 from regard.values import Count, Share
@@ -49,7 +49,7 @@ class Encoder(nn.Module):
     def forward(self, source: Sequence) -> Sequence:
         x = self.dropout(probe("input", source.states))
         for number, layer in enumerate(self.layers):
-            y = self.dropout(ACTIVATIONS["relu"](layer(x, source.mask)))
+            y = self.dropout(F.relu(layer(x, source.mask)))
             x = x + y if self.residual else y
             with scope(f"layer.{number}"):
                 x = probe("output", x)

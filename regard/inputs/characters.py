@@ -53,6 +53,8 @@ class Input(nn.Module):
         super().__init__()
         self.spelling = Spelling(config, sizes.characters)
         self.project = Linear(config.size, dim)
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
 
     def forward(self, batch: Batch) -> Sequence:
         return Sequence(self.project(self.spelling(characters(batch))), batch["source_mask"])
@@ -86,17 +88,18 @@ class Spelling(nn.Module):
 
     def forward(self, words: Int[Tensor, "B S C"]) -> Float[Tensor, "B S E"]:
         # A text says the same words again and again: each is read once.
-        different, which = words.flatten(0, 1).unique(dim=0, return_inverse=True)  # (N, C)
+        different: Tensor  # (N, C)
+        different, which = torch.unique(words.flatten(0, 1), dim=0, return_inverse=True)
         mask = different > 0
         real = mask.any(1)
         read = self._read(different[real], mask[real])
         vectors = read.new_zeros(len(different), self.size).masked_scatter(real[:, None], read)
-        return vectors[which].unflatten(0, words.shape[:2])
+        return vectors[which].view(*words.shape[:2], -1)
 
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
         x = self.dropout(self.embedding(words))
         if self.convolutions is not None:
-            y = F.relu(self.convolutions(x, mask))
+            y: Tensor = F.relu(self.convolutions(x, mask))
             return y.masked_fill(~mask[..., None], 0.0).amax(1)  # relu: never below 0
         assert self.lstm is not None
         if not len(words):

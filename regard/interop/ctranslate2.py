@@ -1,4 +1,4 @@
-"""CTranslate2: a fast engine on a processor, and a form to ship, straight from our own weights.
+"""CTranslate2: a fast engine on a processor, straight from our own weights.
 
 A converted model speaks in numbers: symbol n is the token "n", so no spelling can be mistaken.
 What search never writes (padding, start, unknown) has the bias `NEVER` on its logit: it takes no
@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from math import expm1, isfinite, log
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +20,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer as Library, decoders, normalizers
 from torch import Tensor
 
-import regard
 from regard.config import Recipe
-from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
+from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.decoders import transformer as decoder
 from regard.encoders import transformer as encoder
 from regard.errors import UserError
@@ -35,20 +32,13 @@ from regard.inputs import tokens
 from regard.model import Model
 from regard.parts import Part, module
 from regard.runs import Run
-from regard.search import Hypothesis, Request, beam, impossible
-from regard.tasks.translate import SIDES, Task, collate
+from regard.search import Hypothesis, Request, impossible
+from regard.tasks.translate import collate
 from regard.train.checkpoint import MANIFEST, Checkpoint, sync
 from regard.types import Sizes
 
 Quantization = Literal[
-    "float32",
-    "int8",
-    "int8_float32",
-    "int8_float16",
-    "int8_bfloat16",
-    "int16",
-    "float16",
-    "bfloat16",
+    "float32", "int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"
 ]
 FORMAT = 1
 FORBIDDEN = (PAD, START, UNKNOWN)
@@ -57,8 +47,6 @@ NEVER = -30_000.0
 TOLERANCE = 1e-3
 """How far a log-probability in float32 may be from the original's."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
-SAMPLES = 16
-"""Sentences by which an export is compared with the original."""
 
 
 # What it can do
@@ -161,36 +149,31 @@ def convert(
 
 def _save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization) -> None:
     specs = _library().specs
-    parts: Any = model
-    bounds = _lengths(recipe)
-    source = _stack(specs.TransformerEncoderSpec, recipe.model.encoder.config, parts.encoder)
-    target = _stack(specs.TransformerDecoderSpec, recipe.model.decoder.config, parts.decoder)
-    for spec, own, part, length in (
-        (source, source.embeddings[0], parts.encoder, bounds[0]),
-        (target, target.embeddings, parts.decoder, bounds[1]),
+    parts: Any = model  # `supports` has seen what they are
+    settings, (longest, largest) = recipe.model, _lengths(recipe)
+    source = _stack(specs.TransformerEncoderSpec, settings.encoder.config, parts.encoder, longest)
+    target = _stack(specs.TransformerDecoderSpec, settings.decoder.config, parts.decoder, largest)
+    for stack, spec, embedding in (
+        (source, source.embeddings[0], parts.input.embedding),
+        (target, target.embeddings, parts.decoder.embedding),
     ):
-        embedding = parts.input.embedding if spec is source else parts.decoder.embedding
-        own.weight, spec.scale_embeddings = _array(embedding.weight), embedding.factor
-        if part.rotary is None:
-            # Without a table CTranslate2 would take one of its own.
-            spec.position_encodings.encodings = _table(part.position, length)
-    head = parts.head
-    bias = torch.zeros(len(head.weight)) if head.bias is None else head.bias.detach().clone()
-    bias[list(FORBIDDEN)] = NEVER
-    target.projection.weight, target.projection.bias = _array(head.weight), _array(bias)
+        spec.weight, stack.scale_embeddings = _array(embedding.weight), embedding.factor
+    bias = torch.zeros(len(parts.head.weight)) if parts.head.bias is None else parts.head.bias
+    target.projection.weight, target.projection.bias = _array(parts.head.weight), _array(bias)
+    target.projection.bias[list(FORBIDDEN)] = NEVER
 
-    whole = specs.TransformerSpec(source, target)
-    whole.register_source_vocabulary(_numbers(range(len(source.embeddings[0].weight))))
-    whole.register_target_vocabulary(_numbers(range(len(target.embeddings.weight))))
-    whole.config.bos_token = whole.config.decoder_start_token = str(START)
-    whole.config.eos_token, whole.config.unk_token = str(END), str(UNKNOWN)
-    whole.validate()
-    whole.optimize(quantization)
-    whole.save(str(folder))
+    both = specs.TransformerSpec(source, target)
+    both.register_source_vocabulary(_names(range(len(source.embeddings[0].weight))))
+    both.register_target_vocabulary(_names(range(len(target.embeddings.weight))))
+    both.config.bos_token = both.config.decoder_start_token = str(START)
+    both.config.eos_token, both.config.unk_token = str(END), str(UNKNOWN)
+    both.validate()
+    both.optimize(quantization)
+    both.save(str(folder))
 
 
-def _stack(kind: Any, config: Any, part: Any) -> Any:
-    """The blocks of an encoder or decoder."""
+def _stack(kind: Any, config: Any, part: Any, length: int) -> Any:
+    """An encoder or decoder for `length` positions, without its embedding."""
     spec = kind(
         config.layers,
         config.heads,
@@ -200,6 +183,9 @@ def _stack(kind: Any, config: Any, part: Any) -> Any:
         rms_norm=config.normalisation == "rms",
         rotary_dim=0 if config.position == "rotary" else None,  # 0: all of them
     )
+    if config.position != "rotary":
+        # Without a table CTranslate2 would take one of its own.
+        spec.position_encodings.encodings = _table(part.position, length)
     if config.norm == "pre":
         _norm(spec.layer_norm, part.norm)
     for layer, block in zip(spec.layer, part.blocks, strict=True):
@@ -243,7 +229,7 @@ def _array(tensor: Tensor) -> NDArray[np.float32]:
     return array
 
 
-def _numbers(symbols: Sequence[int]) -> list[str]:
+def _names(symbols: Sequence[int]) -> list[str]:
     return [str(symbol) for symbol in symbols]
 
 
@@ -260,16 +246,10 @@ def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
     """max |log p − log p′| over random pairs; what is forbidden takes no probability."""
     parts: Any = model
     chance = np.random.default_rng(1)
+    sizes = (len(parts.input.embedding.weight), len(parts.head.weight))
     sources, targets = (
-        [
-            chance.integers(UNKNOWN + 1, symbols, size=min(size, bound - 1)).tolist()
-            for size in (1, 3, 7, 13)
-        ]
-        for symbols, bound in zip(
-            (len(parts.input.embedding.weight), len(parts.head.weight)),
-            _lengths(recipe),
-            strict=True,
-        )
+        [chance.integers(UNKNOWN + 1, size, min(n, most - 1)).tolist() for n in (1, 3, 7, 13)]
+        for size, most in zip(sizes, _lengths(recipe), strict=True)
     )
     training = model.training
     model.eval()
@@ -278,11 +258,10 @@ def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         logits = model.head.logits(hidden).float()
         logits[..., list(FORBIDDEN)] = -torch.inf
-        chosen = logits.log_softmax(-1).gather(-1, batch["target_out"][..., None])[..., 0]
+        ours = logits.log_softmax(-1).gather(-1, batch["target_out"][..., None])[..., 0].cpu()
     model.train(training)
-    theirs = engine.score(sources, targets)
-    pairs = [(row[: len(other)], other) for row, other in zip(chosen.tolist(), theirs, strict=True)]
-    return max(abs(a - b) for row, other in pairs for a, b in zip(row, other, strict=True))
+    theirs = torch.tensor([value for row in engine.score(sources, targets) for value in row])
+    return float((ours[batch["target_mask"].cpu()] - theirs).abs().max())
 
 
 # Finding outputs
@@ -326,20 +305,20 @@ class Engine:
             raise ValueError("the model was converted for other start, end or forbidden symbols")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
-        options = settings(search)
-        minimum = options.pop("min_decoding_length")
+        chosen = options(search)
+        minimum = chosen.pop("min_decoding_length")
         caps: list[int] = torch.as_tensor(request.caps).tolist()
         # One call has one cap. The longest come first, so that no worker is left with them alone.
-        waiting = []
+        waiting: list[tuple[int, Any]] = []
         for cap in sorted({cap for cap in caps if cap > 0}, reverse=True):
             group = [n for n, own in enumerate(caps) if own == cap and sources[n]]
             results = self._translator.translate_batch(
-                [_numbers([*sources[n], END]) for n in group],
+                [_names([*sources[n], END]) for n in group],
                 max_decoding_length=cap,
                 min_decoding_length=min(minimum, cap),
                 max_batch_size=self._batch,
                 asynchronous=True,
-                **options,
+                **chosen,
             )
             waiting += zip(group, results, strict=True)
         # Where there is nothing to read or to write, CTranslate2 does not ask the model.
@@ -369,8 +348,8 @@ class Engine:
     ) -> list[list[float]]:
         """log p of each target's symbols and of its end; forbidden ones have none."""
         results = self._translator.score_batch(
-            [_numbers([*source, END]) for source in sources],
-            [_numbers(target) for target in targets],
+            [_names([*source, END]) for source in sources],
+            [_names(target) for target in targets],
             max_input_length=0,
             max_batch_size=self._batch,
             asynchronous=True,
@@ -378,7 +357,7 @@ class Engine:
         return [result.result().log_probs for result in results]
 
 
-def settings(search: Part) -> dict[str, Any]:
+def options(search: Part) -> dict[str, Any]:
     """A search as options of translate_batch. Scores count the end only where it is returned."""
     beams, _ = _beams(search)
     config = search.config
@@ -412,7 +391,7 @@ def _cores() -> int:
 
 
 def engine(
-    run: Run, checkpoint: str = "final", quantization: Quantization = "float32", **options: Any
+    run: Run, checkpoint: str = "final", quantization: Quantization = "float32", **threads: Any
 ) -> Engine:
     """The engine of a run. Its model is converted once, and kept in the run's folder `engines`."""
     found = run.find(checkpoint)
@@ -420,24 +399,24 @@ def engine(
     folder = run.folder / "engines" / name
     if not folder.is_dir():
         try:
-            with _whole(folder) as writing:
+            with whole(folder) as writing:
                 convert(run.model(checkpoint), run.recipe, writing, quantization)
         except OSError:  # no room, or no right to write: make do without keeping it
             with tempfile.TemporaryDirectory() as elsewhere:
                 convert(run.model(checkpoint), run.recipe, Path(elsewhere), quantization)
-                return Engine(Path(elsewhere), **options)
-    return Engine(folder, **options)
+                return Engine(Path(elsewhere), **threads)
+    return Engine(folder, **threads)
 
 
 def _identity(found: Checkpoint, recipe: Recipe) -> str:
     """Changes with the weights, with what else is converted, and with how."""
     weights = json.loads((found.folder / MANIFEST).read_text())["files"]["model.safetensors"]
-    whole = [FORMAT, weights["sha256"], _lengths(recipe)]
-    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]
+    basis = [FORMAT, weights["sha256"], _lengths(recipe)]
+    return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
 
 
 @contextmanager
-def _whole(folder: Path) -> Iterator[Path]:
+def whole(folder: Path) -> Iterator[Path]:
     """A folder to write into, which gets its name once all of it is there."""
     writing = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     shutil.rmtree(writing, ignore_errors=True)
@@ -455,142 +434,3 @@ def _whole(folder: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(writing, ignore_errors=True)
-
-
-# To ship
-
-
-@dataclass(frozen=True)
-class Parity:
-    """What a converted model makes of a few sentences, beside what the original does."""
-
-    sentences: int
-    equal: float
-    """The share of sentences whose output is the same."""
-    difference: float
-    """The largest difference of two scores, or of two log-probabilities of equal outputs."""
-
-
-def export(
-    run: Run, folder: Path, quantization: Quantization = "int8", checkpoint: str = "final"
-) -> Parity:
-    """Write a folder that CTranslate2 and tokenizers can use alone; its README.md says how."""
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder} exists and is not empty")
-    recipe, task, model = run.recipe, run.task, run.model(checkpoint)
-    assert isinstance(task, Task)
-    own: Part = recipe.task.search
-    search = Part("beam", beam.Config()) if obstacle(recipe, task.sizes, own) else own
-    try:
-        with _whole(folder) as writing:
-            convert(model, recipe, writing, quantization)
-            for side, tokenizer in zip(SIDES, (task.source, task.target), strict=True):
-                _alone(tokenizer, writing / f"{side}.tokenizer.json")
-            found = parity(task, model, Engine(writing), search)
-            if quantization == "float32" and not found.difference <= TOLERANCE:
-                raise UserError(f"the exported model is not the original: {found}")
-            card = {
-                "format": FORMAT,
-                "regard": regard.__version__,
-                "quantization": quantization,
-                "parity": asdict(found),
-                "end": str(END),
-                "longest": recipe.task.data.longest,
-                "output": asdict(recipe.task.output),
-                "search": settings(search),
-            }
-            (writing / "regard.json").write_text(json.dumps(card, indent=1), encoding="utf-8")
-            (writing / "README.md").write_text(_readme(card), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
-    return found
-
-
-def parity(task: Task, model: Model, engine: Engine, search: Part) -> Parity:
-    """Compare the engine with our own search on a few sentences."""
-    lines = _samples(task)
-    ours = list(task.predict(model, lines, search))
-    theirs = list(task.predict(model, lines, search, finder=engine.find))
-    pairs = list(zip(ours, theirs, strict=True))
-    off = [abs(a.score - b.score) for a, b in pairs]
-    same = [(a, b) for a, b in pairs if a.tokens == b.tokens]
-    for a, b in same:
-        off += [abs(x - y) for x, y in zip(a.log_probs, b.log_probs, strict=True)]
-    return Parity(len(lines), len(same) / len(lines), max(off))
-
-
-def _samples(task: Task) -> list[str]:
-    """Sentences of the validation part, or symbols at random where the data is not there."""
-    try:
-        lines = [line for line in task.references("validation")[0] if line.strip()]
-    except UserError:
-        lines = []
-    if not lines:
-        chance = np.random.default_rng(1)
-        rows = [chance.integers(UNKNOWN + 1, len(task.source), n + 1) for n in range(SAMPLES)]
-        lines = [task.source.decode(row.tolist()) or "?" for row in rows]
-    return lines[:SAMPLES]
-
-
-def _alone(tokenizer: Tokenizer, path: Path) -> None:
-    """Write a tokenizer that needs nothing but the library: also the first blank is its matter."""
-    tokenizer.save(path)
-    library = Library.from_file(str(path))
-    if library.encode("a").ids == tokenizer.encode(["a"])[0]:
-        return
-    before = [library.normalizer] if library.normalizer else []
-    library.normalizer = normalizers.Sequence([*before, normalizers.Prepend(" ")])
-    library.decoder = decoders.Sequence([library.decoder, decoders.Strip(" ", 1, 0)])
-    library.save(str(path))
-
-
-def _readme(card: dict[str, Any]) -> str:
-    found = card["parity"]
-    return README.format(
-        quantization=card["quantization"],
-        equal=f"{found['equal']:.0%} of {found['sentences']} sentences",
-        difference=f"{found['difference']:.1g}",
-    )
-
-
-README = """\
-# A translation model for CTranslate2
-
-Weights in {quantization}. Compared with the original when it was written: the same output for
-{equal}, scores within {difference}.
-
-    pip install ctranslate2 tokenizers
-
-```python
-import json
-import sys
-from pathlib import Path
-
-from ctranslate2 import Translator
-from tokenizers import Tokenizer
-
-folder = Path(sys.argv[1])  # this folder
-card = json.loads((folder / "regard.json").read_text())
-source = Tokenizer.from_file(str(folder / "source.tokenizer.json"))
-target = Tokenizer.from_file(str(folder / "target.tokenizer.json"))
-translator = Translator(str(folder))
-
-
-def translate(line):
-    if not line.strip():
-        return ""
-    symbols = source.encode(line).ids[: card["longest"]]
-    longest = int(card["output"]["factor"] * len(symbols)) + card["output"]["extra"]
-    tokens = [str(symbol) for symbol in symbols] + [card["end"]]
-    found = translator.translate_batch([tokens], max_decoding_length=longest, **card["search"])
-    best = found[0].hypotheses[0]
-    return target.decode([int(token) for token in best if token != card["end"]])
-
-
-for line in sys.stdin:
-    print(translate(line.rstrip("\\n")), flush=True)
-```
-
-Symbol n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which
-is much faster; `Translator(..., inter_threads=N, intra_threads=1)` keeps N cores busy.
-"""

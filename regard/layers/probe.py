@@ -4,9 +4,11 @@ A layer calls `probe(name, tensor)` and gets the tensor back unchanged; that cos
 until somebody watches. Nothing is stored on a module and no flag runs through the layers.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 
 Watcher = Callable[[str, Tensor], Tensor]
@@ -47,3 +49,29 @@ def scope(name: str) -> Iterator[None]:
         yield
     finally:
         _path.pop()
+
+
+@contextmanager
+def stacked() -> Iterator[None]:
+    """Around a loop over time whose step t probes its values inside `scope(f"step.{t}")`.
+
+    So a watcher can replace the values of any step. In the end it sees those of all steps side by
+    side, by the name without the step: (R, H) each are (R, T, H), weights (B, 1, N, S) are
+    (B, 1, N · T, S). The loop has passed then: to replace these changes nothing.
+    """
+    if not _watchers:
+        yield
+        return
+    steps: dict[str, dict[int, Tensor]] = {}
+
+    def note(name: str, value: Tensor) -> Tensor:
+        if found := re.fullmatch(r"(.*\b)step\.(\d+)\.(.*)", name):
+            steps.setdefault(found[1] + found[3], {})[int(found[2])] = value
+        return value
+
+    with watch(note):
+        yield
+    for name, values in steps.items():
+        together = torch.stack([values[t] for t in sorted(values)], -2)
+        for watcher in _watchers:
+            watcher(name, together.flatten(-3, -2) if together.ndim > 3 else together)

@@ -1,5 +1,7 @@
 """Beam search: the most probable sequence, as far as a few hypotheses at a time can find it."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import floor, inf
 from typing import NamedTuple
@@ -60,6 +62,21 @@ class Layer(NamedTuple):
     """Which become results."""
 
 
+Observer = Callable[[Layer, Int[Tensor, "B W"]], None]
+"""Sees each step's candidates, and which of them are followed."""
+_observers: list[Observer] = []
+
+
+@contextmanager
+def observe(observer: Observer) -> Iterator[None]:
+    """Let `observer` see every step of the searches inside."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
 def search(
     step: Step, state: DecoderState, request: Request, config: Config
 ) -> list[list[Hypothesis]]:
@@ -92,6 +109,8 @@ def search(
         layers.append(Layer(frontier.sentences, sums, symbols, chances, parents, taken))
 
         totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
+        for observer in _observers:
+            observer(layers[-1], chosen)
         count, led = count + taken.sum(1), led | taken[:, 0]
         done = count >= config.enough if config.length_penalty else led & (count >= config.nbest)
         going = (~(done | frontier.full) & (totals[:, 0] > -inf)).nonzero().flatten()

@@ -31,6 +31,8 @@ class Prediction:
     """For each symbol, which of the input's symbols it looked at most."""
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     """The n best, the first included, if more than one was asked for."""
+    probabilities: dict[str, float] = field(default_factory=dict)
+    """Of every label, where labels are predicted."""
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in ([], {})}
@@ -42,6 +44,7 @@ class Task(Protocol):
 
     Its module has also `Config`, `PARTS` (the model's, with their default kinds), `SIDES` (the
     names of the texts of an example: inputs if there are any, then outputs), `check`, `prepare`.
+    Where there is something to decide last by validation, `calibrate(model)` does, in the model.
     """
 
     sizes: Sizes

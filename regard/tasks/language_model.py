@@ -31,10 +31,10 @@ from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks import Prediction
-from regard.types import Batch, Batches, Carry, Head, Sizes, Terms
+from regard.types import Batch, Batches, Carry, DecoderState, Head, Sizes, Terms
 from regard.values import Count
 
-PARTS = {"decoder": "transformer", "head": "vocabulary"}
+PARTS = {"decoder": "rnn", "head": "vocabulary"}
 SIDES = ("target",)
 METRICS = ("nll", "perplexity", "bits_per_character")
 BLOCK = 2048
@@ -338,27 +338,26 @@ class Task:
         """Continuations, best first, without their prompts.
 
         A model that hands nothing on writes until its window is full, then goes on from the last
-        half of it, as if a text began there; alternatives differ in the last window only.
+        half of it; alternatives differ in the last window only.
         """
         window = self._window(model) or sys.maxsize
         found = [[Hypothesis((), 0.0, (), False)] for _ in prompts]
         going, turn = list(range(len(prompts))), 0
         while going:
-            whole = [(*prompts[n], *found[n][0].tokens) for n in going]
-            contexts = [row[max(0, len(row) - window // 2) :] for row in whole]
+            whole = [(self.before, *prompts[n], *found[n][0].tokens) for n in going]
+            starts, contexts = zip(*(_split(row, window // 2) for row in whole), strict=True)
             rest = [length - len(found[n][0].tokens) for n in going]
             request = Request(
                 start=self.before,
                 end=PAD if self.running else END,  # running text has no end, and PAD is forbidden
                 caps=[min(window, len(c) + r) for c, r in zip(contexts, rest, strict=True)],
-                prefixes=tuple(contexts) if any(contexts) else None,
+                prefixes=contexts if any(contexts) else None,
                 forbidden=(PAD, START, UNKNOWN),
                 numbers=tuple(numbers[n] + (turn << 32) for n in going),  # other draws each turn
                 device=model.device,
             )
-            for n, context, best in zip(
-                going, contexts, _search(model, request, search), strict=True
-            ):
+            hypotheses = _search(model, request, search, starts)
+            for n, context, best in zip(going, contexts, hypotheses, strict=True):
                 found[n] = [_joined(found[n][0], each, len(context)) for each in best]
             going = [n for n in going if not _ended(found[n][0], length)]
             turn += 1
@@ -384,13 +383,25 @@ class Task:
         )
 
 
-def _search(model: Model, request: Request, search: Part) -> list[list[Hypothesis]]:
-    rows = [[END] for _ in request.caps]
+def _split(row: tuple[int, ...], most: int) -> tuple[int, tuple[int, ...]]:
+    """The last `most` symbols of a row, and the one that stands before them."""
+    kept = row[-most - 1 :]
+    return kept[0], kept[1:]
+
+
+def _search(
+    model: Model, request: Request, search: Part, starts: Sequence[int]
+) -> list[list[Hypothesis]]:
+    """A search whose texts do not all begin after the same symbol."""
+    batch = collate([[END]] * len(starts), END, range(len(starts))).to(model.device)
+    first = [torch.tensor(starts, device=model.device)[:, None]]
+
+    def step(tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        return model.step(first.pop() if first else tokens, state)
+
     with torch.inference_mode():
-        batch = collate(rows, request.start, range(len(rows))).to(model.device)
-        found: list[list[Hypothesis]] = module("search", search.kind).search(
-            model.step, model.start(batch), request, search.config
-        )
+        find = module("search", search.kind).search
+        found: list[list[Hypothesis]] = find(step, model.start(batch), request, search.config)
     return found
 
 
@@ -424,9 +435,10 @@ def _chosen(
     head: Head, hidden: Float[Tensor, "B T D"], said: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
     """log p(said | hidden), never with the logits of many positions at once."""
-    pairs = zip(hidden.flatten(0, 1).split(POSITIONS), said.flatten().split(POSITIONS), strict=True)
+    states, symbols = hidden.flatten(0, 1), said.flatten()
+    blocks = [slice(n, n + POSITIONS) for n in range(0, len(symbols), POSITIONS)]
     losses = [
-        F.cross_entropy(head.logits(states).float(), symbols, reduction="none")
-        for states, symbols in pairs
+        F.cross_entropy(head.logits(states[block]).float(), symbols[block], reduction="none")
+        for block in blocks
     ]
     return -torch.cat(losses).view_as(said)

@@ -122,7 +122,7 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
             terms, carry, norm = _update(job, micro, progress.update, carry)
             _advance(job, progress, micro, norm)
             clock.count(terms, micro, norm)
-            if progress.update % config.record == 0:
+            if progress.update % config.record == 0 or _done(config, progress):
                 job.record(clock.record(_rate(job, progress.update)))
             better = False
             if config.validate and progress.update % config.validate == 0:

@@ -19,11 +19,12 @@ from regard.data.phrasebook import (
     Languages,
     book,
     derivations,
+    english_french,
+    english_german,
     pairs,
     patterns,
     size,
 )
-from regard.data.phrasebook import english_french, english_german
 from regard.data.phrasebook.book import Tables, phrase
 from regard.data.phrasebook.choices import Dice, Together, Words
 from regard.data.phrasebook.grammar import BUCKETS, Clause, Node, Phrase, Text, Word, kind, parse
@@ -47,7 +48,7 @@ def words(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("languages", "digest"),
-    [("en-de", "CHECKSUM_DE"), ("en-fr", "CHECKSUM_FR")],
+    [("en-de", "d79b5df5b90ff44b"), ("en-fr", "2d9bc33b33ba9bf7")],
 )
 def test_the_first_hundred_pairs_are_the_same_everywhere(languages, digest):
     written = "\n".join("\t".join(pair) for pair in pairs(languages, "train", 100))
@@ -204,7 +205,7 @@ def filler(book: Tables, slot: str, spec: str) -> Node:
     if ": " not in spec:
         return next(word for word in lexicon[kind(slot)] if word.name == spec)
     shape, names = spec.split(": ")
-    kinds = re.findall("name|number|trait|look|style|person|fellow|thing|room|vehicle", shape)
+    kinds = re.findall("name|owner|number|trait|look|style|person|fellow|thing|room|vehicle", shape)
     only = {
         k: Words([word for word in lexicon[k] if word.name == name.replace("_", " ")])
         for k, name in zip(kinds, names.split(), strict=True)
@@ -247,9 +248,9 @@ TRAVEL = "{subject} {travel} to {country} @"
         ("can", True, ("a trait person: tired girl", "sell", "a look thing: red lamp"),
          ("A tired girl cannot sell a red lamp.",
           "Ein müdes Mädchen kann keine rote Lampe verkaufen.")),
-        ("want", False, ("name's fellow: Anna neighbor", "steal", "the person's thing: boy hat"),
-         ("Anna's neighbor wants to steal the boy's hat.",
-          "Annas Nachbar will den Hut des Jungen stehlen.")),
+        ("want", False, ("owner's fellow: Eva neighbor", "steal", "the person's thing: boy hat"),
+         ("Eva's neighbor wants to steal the boy's hat.",
+          "Evas Nachbar will den Hut des Jungen stehlen.")),
         ("future", False,
          ("number persons: number_21 doctor", "look at", "this look thing: ugly hat"),
          ("Twenty-one doctors will look at this ugly hat.",
@@ -312,6 +313,10 @@ def test_countries_compared_agree_in_number_and_gender():
     assert say("en-de", "{clause}.", clause=clause("en-de", line, "present", **specs)) == (
         "The United States is bigger than Switzerland.",
         "Die Vereinigten Staaten sind größer als die Schweiz.",
+    )
+    assert (
+        say("en-de", "I think that {clause}.", clause=clause("en-de", line, "future", **specs))[1]
+        == "Ich glaube, dass die Vereinigten Staaten größer sein werden als die Schweiz."
     )
     assert say("en-fr", "{clause}.", clause=clause("en-fr", line, "present", **specs)) == (
         "The United States is bigger than Switzerland.",
@@ -390,9 +395,9 @@ def test_german_infinitive_with_zu_inside():
          ("This curious child will not throw away its hat.",
           "Cet enfant curieux ne jettera pas son chapeau.")),
         ("should", False,
-         ("name's fellow: Emma sister", "forget", "the person's thing: doctor key"),
-         ("Emma's sister should forget the doctor's key.",
-          "La sœur d'Emma devrait oublier la clé du médecin.")),
+         ("owner's fellow: Olivia sister", "forget", "the person's thing: doctor key"),
+         ("Olivia's sister should forget the doctor's key.",
+          "La sœur d'Olivia devrait oublier la clé du médecin.")),
         ("past", False, ("number persons: number_91 woman", "take", "his look thing: new coat"),
          ("Ninety-one women took their new coat.",
           "Quatre-vingt-onze femmes ont pris leur nouveau manteau.")),
@@ -457,11 +462,11 @@ def nearest(sources: list[list[str]], queries: list[list[str]]) -> list[int]:
     bags = np.zeros((len(sources), len(index)), dtype=np.float32)
     for i, source in enumerate(sources):
         bags[i, [index[word] for word in source]] = 1
-    found = []
+    found, sizes = [], bags.sum(1)
     for query in queries:
         bag = np.zeros(len(index), dtype=np.float32)
         bag[[index[word] for word in query if word in index]] = 1
-        dice = 2 * (bags @ bag) / (bags.sum(1) + bag.sum())
+        dice = 2 * (bags @ bag) / (sizes + bag.sum())
         few = np.argsort(-dice, kind="stable")[:200]
         found.append(min(few, key=lambda i: Levenshtein.distance(sources[i], query)))
     return found

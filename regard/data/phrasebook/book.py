@@ -19,16 +19,16 @@ from regard.data.phrasebook.grammar import (
 
 PHRASES = {
     "subject": "name; the person; the persons; a person | the trait person; the trait persons; "
-    "a trait person; this trait person; number persons; name's fellow; "
+    "a trait person; this trait person; number persons; owner's fellow; "
     "the person who; the persons who",
     "partner": "the fellow; the fellows; a fellow; his fellow | the trait fellow; a trait fellow; "
-    "his trait fellow; name's fellow",
-    "holder": "the fellow; a fellow | the trait fellow; name's fellow",
+    "his trait fellow; owner's fellow",
+    "holder": "the fellow; a fellow | the trait fellow; owner's fellow",
     "object": "the thing; the things; a thing; his thing | the look thing; the look things; "
     "a look thing; this look thing; his look thing; the person's thing",
     "objects": "number things | number look things",
     "item": "the thing; the things; this thing | the look thing; the look things; "
-    "the person's thing; name's thing; the thing that; the look thing that; the things that",
+    "the person's thing; owner's thing; the thing that; the look thing that; the things that",
     "goods": "the thing; the things | the look thing; the look things; this thing",
     "place": "the room | the style room; this style room",
     "ride": "the vehicle",
@@ -123,7 +123,7 @@ def phrases(words: Known, relatives: Known) -> dict[str, Choice[Phrase]]:
 
 
 def phrase(shape: str, words: Known, relatives: Known) -> Choice[Phrase]:
-    """For example: name; the trait persons; number persons; name's relative; the person who."""
+    """For example: name; the trait persons; number persons; owner's relative; the person who."""
     owner, _, rest = shape.rpartition("'s ")
     names = rest.split()
     relative = relatives[names.pop()] if names[-1] in relatives else Fixed(None)

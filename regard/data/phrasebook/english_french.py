@@ -199,6 +199,11 @@ VERBS = {
         teach: enseigner
         understand: comprendre comprend comprennent compris comprendra
         """,
+    "practice": """
+        learn: apprendre apprend apprennent appris apprendra
+        practice: pratiquer
+        study: étudier
+        """,
     "say": """
         announce: annoncer
         claim: affirmer
@@ -328,8 +333,8 @@ RICH = """
     = {subject} {journey} {country from} {country2 in} @
 {subject} {learn} {language} and {language2} @
     = {subject} {learn} le {language} et le {language2} @
-{subject} {learn} {language} with {partner} @
-    = {subject} {learn} ~ le {language} avec {partner} @
+{subject} {practice} {language} with {partner} @
+    = {subject} {practice} ~ le {language} avec {partner} @
 {subject} {live} with {partner} in {country}
     = {subject} {live} ~ avec {partner} {country in}
 {subject} {wait} for {him} in {place} @
@@ -400,7 +405,7 @@ def tables() -> Tables:
         source=english.English(),
         target=french.French(),
         words={
-            "name": lexicon.people(french.name),
+            **lexicon.people(french.name),
             "country": lexicon.countries(COUNTRIES, "fr", french.country),
             **lexicon.nouns(NOUNS, french.noun),
             **lexicon.adjectives(ADJECTIVES, french.adjective),

@@ -197,6 +197,11 @@ VERBS = {
         teach: unterrichten unterrichtet unterrichtet
         understand: verstehen versteht verstanden
         """,
+    "practice": """
+        learn: lernen lernt gelernt
+        practice: üben übt geübt
+        speak: sprechen spricht gesprochen
+        """,
     "say": """
         believe: glauben glaubt geglaubt
         claim: behaupten behauptet behauptet
@@ -323,8 +328,8 @@ RICH = """
     = {subject} {travel} @ von {country dat} {country2 to}
 {subject} {learn} {language} and {language2} @
     = {subject} {learn} @ {language} und {language2}
-{subject} {learn} {language} with {partner} @
-    = {subject} {learn} @ mit {partner dat} {language}
+{subject} {practice} {language} with {partner} @
+    = {subject} {practice} @ mit {partner dat} {language}
 {subject} {live} with {partner} in {country}
     = {subject} {live} ~ mit {partner dat} {country in}
 {subject} {wait} for {him} in {place} @
@@ -346,9 +351,9 @@ RICH = """
 [plain] {language} {become} spoken in {country}
     = {language} {become} {country in} ~ gesprochen
 [plain] {country} {be} {comparative} than {country2}
-    = {country} {be} ~ {comparative} als {country2}
+    = {country} {be} ~ {comparative} | als {country2}
 [plain] {item} {be} {comparative} than {goods}
-    = {item} {be} ~ {comparative} als {goods}
+    = {item} {be} ~ {comparative} | als {goods}
 [present future] {item} {cost} {number} {currency}
     = {item} {cost} {number} {currency}
 [plain] {item} {weigh} {few} {weight}
@@ -395,7 +400,7 @@ def tables() -> Tables:
         source=english.English(),
         target=german.German(),
         words={
-            "name": lexicon.people(german.name),
+            **lexicon.people(german.name),
             "country": lexicon.countries(COUNTRIES, "de", german.country),
             **lexicon.nouns(NOUNS, german.noun),
             **lexicon.adjectives(ADJECTIVES, german.adjective),

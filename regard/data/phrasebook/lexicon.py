@@ -12,8 +12,11 @@ Inflect = Callable[..., Forms]
 Lexicon = dict[str, list[Word]]
 
 NAMES = {
-    "f": "Anna Clara Emma Julia Laura Nina Sarah Maria",
-    "m": "Daniel David Leo Martin Oliver Paul Peter Simon",
+    "name": {
+        "f": "Anna Clara Emma Julia Laura Maria Nina Sarah",
+        "m": "Daniel David Leo Martin Oliver Paul Peter Simon",
+    },
+    "owner": {"f": "Eva Lisa Olivia Sofia", "m": "Adam Ben Robert Victor"},
 }
 TONGUES = "ar da de el en es fi fr it ja nl pl pt ru sv"
 CURRENCIES = "AUD CAD CHF EUR GBP JPY SEK USD"
@@ -58,12 +61,16 @@ def adjectives(tables: Mapping[str, str], inflect: Inflect) -> Lexicon:
     }
 
 
-def people(inflect: Inflect) -> list[Word]:
-    return [
-        Word(name, {"": name, "gender": gender}, inflect(name, gender))
-        for gender, row in NAMES.items()
-        for name in row.split()
-    ]
+def people(inflect: Inflect) -> Lexicon:
+    """First names; those of owners are others, so that nobody waits for her own brother by name."""
+    return {
+        kind: [
+            Word(name, {"": name, "gender": gender}, inflect(name, gender))
+            for gender, row in genders.items()
+            for name in row.split()
+        ]
+        for kind, genders in NAMES.items()
+    }
 
 
 def countries(table: Mapping[str, str], language: str, inflect: Inflect) -> list[Word]:

@@ -1,0 +1,367 @@
+"""Readers of texts with labels and of words with tags.
+
+    texts       label and text: .tsv, .csv, .jsonl, or a plain file for each
+    sentences   words and a tag for each:
+                .conllu     CoNLL-U; words of several words and empty nodes are left out
+                .jsonl      {"words": ["a", "dog"], "tags": ["DET", "NOUN"]}
+                .fasta      sequences, their labels, and if there is one a mask: 0 hides a label
+                others      columns between tabs or blanks, a sentence between empty lines
+
+A tag that is "_", in JSON also null, is not known: it is neither learnt nor scored. Every defect
+is named with its file and line, and dealt with as the policy says; see `readers`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.data import fasta, files
+from regard.data.readers import (
+    Broken,
+    Finding,
+    Policy,
+    Report,
+    Row,
+    excerpt,
+    forbidden,
+    lines,
+    parallel,
+    suffix,
+    usable,
+)  # fmt: skip
+from regard.errors import RecipeError, UserError
+from regard.values import Natural, Share
+
+UNKNOWN = "_"
+"""The tag of a word whose tag is not known."""
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+NOTHING = ("", "")
+"""Stands for a row that is broken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Shares of the training files for parts that have no files of their own.
+
+    Which part an example belongs to is a function of the seed and its text alone, so that equal
+    texts are never in two parts, and another order or another training seed changes nothing.
+    """
+
+    validation: Share = 0.0
+    """The share to choose by."""
+    test: Share = 0.0
+    """The share that `regard evaluate` scores."""
+    seed: Natural = 1
+    """Another seed, other examples."""
+
+    def __post_init__(self) -> None:
+        if self.validation + self.test >= 1:
+            raise RecipeError("validation: with test it leaves nothing to learn from")
+
+    def check(self, data: files.Config) -> None:
+        """A part has files or a share, not both."""
+        for part in ("validation", "test"):
+            if getattr(data, part) and getattr(self, part):
+                raise RecipeError(
+                    f"held_out.{part}: data.{part} names files; give one or the other"
+                )
+
+    def has(self, data: files.Config, part: files.Part) -> bool:
+        return bool(getattr(data, part)) or bool(getattr(self, part, 0))
+
+    def paths(self, data: files.Config, part: files.Part) -> list[Path]:
+        """The files that a part is in."""
+        if not self.has(data, part):
+            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
+        return data.paths(part) or data.paths("train")
+
+    def holds(self, data: files.Config, part: files.Part, content: str) -> bool:
+        """Whether what stands in a part's files is of this part."""
+        if part != "train" and getattr(data, part):
+            return True
+        digest = blake2b(f"{self.seed}\n{content}".encode(), digest_size=8).digest()
+        place = int.from_bytes(digest) / 2**64
+        if place < self.test:
+            return part == "test"
+        return part == ("validation" if place < self.test + self.validation else "train")
+
+
+# Texts
+
+
+class Text(NamedTuple):
+    """A text and its labels: one, or any number of them."""
+
+    path: Path
+    line: int
+    text: str
+    labels: tuple[str, ...]
+
+
+def texts(
+    paths: Sequence[Path],
+    columns: tuple[str, ...],
+    policy: Policy,
+    report: Report,
+    *,
+    header: bool = False,
+    separator: str = "",
+) -> Iterator[Text]:
+    """Texts, by default from the columns label and text.
+
+    With a separator, a text has any number of labels, none among them: in JSON a list, elsewhere
+    what stands between separators.
+    """
+    columns = columns or ("label", "text")
+    if not separator:
+        for number, (label, text) in parallel(paths, columns, policy, report, header=header):
+            if not label.strip():
+                raise UserError(f"{paths[0]}:{number}: empty {columns[0]}: “{excerpt(text)}”")
+            yield Text(paths[0], number, text, (label.strip(),))
+        return
+    kept = Policy(broken=policy.broken, empty="keep")
+    between, broken = separator, Broken()
+    if suffix(paths[0]) == ".jsonl":
+        between = "\n"
+        rows = usable(_listed(paths[0], columns, broken), broken, paths, columns, kept, report)
+    else:
+        rows = parallel(paths, columns, kept, report, header=header)
+    for number, (field, text) in rows:
+        if not text.strip() and policy.empty != "keep":
+            if policy.empty == "refuse":
+                raise UserError(f"{paths[0]}:{number}: empty {columns[1]}")
+            continue
+        found = (label.strip() for label in field.split(between))
+        yield Text(paths[0], number, text, tuple(dict.fromkeys(filter(None, found))))
+    report.counts.pop(f"empty {columns[0]}", None)  # met, but not left out
+
+
+def _listed(path: Path, columns: tuple[str, ...], broken: Broken) -> Iterator[Row]:
+    """Labels, one a line of their field, and the text."""
+    for number, line, record in _records(path, broken):
+        field, text = (record.get(column) for column in columns) if record else (None, None)
+        labels = _texts(field)
+        if record and (labels is None or not isinstance(text, str)):
+            what = f"“{columns[0]}” is no list of texts, or “{columns[1]}” is not text"
+            broken[number] = Finding(path, number, what, excerpt(line))
+        elif isinstance(text, str) and labels is not None:
+            defect = next(filter(None, map(forbidden, (*labels, text))), None)
+            if defect is None:
+                yield number, ("\n".join(labels), text)
+                continue
+            broken[number] = Finding(path, number, *defect)
+        yield number, NOTHING
+
+
+def _records(path: Path, broken: Broken) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The objects of a JSONL file; an empty one for a line that is broken, or empty."""
+    for number, line in enumerate(lines(path, broken), 1):
+        record: Any = {}
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                broken[number] = Finding(path, number, "not JSON", excerpt(line))
+            if not isinstance(record, dict) or (not record and number not in broken):
+                broken[number] = Finding(path, number, "not a JSON object", excerpt(line))
+                record = {}
+        yield number, line, record
+
+
+def _texts(value: Any) -> list[str] | None:
+    """A list of texts; numbers become texts as they are written, null is what is not known."""
+    if not isinstance(value, list):
+        return None
+    texts = [
+        each if isinstance(each, str) else UNKNOWN if each is None else json.dumps(each)
+        for each in value
+        if each is None or isinstance(each, str | int | float)
+    ]
+    return texts if len(texts) == len(value) else None
+
+
+# Sentences
+
+
+class Sentence(NamedTuple):
+    """Words, and a tag for each."""
+
+    path: Path
+    line: int
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def sentences(
+    paths: Sequence[Path],
+    columns: tuple[str, ...],
+    policy: Policy,
+    report: Report,
+    part: files.Part,
+    *,
+    real: bool = False,
+) -> Iterator[Sentence]:
+    """Sentences of all files. `columns` are those of the word and the tag, or of the tag alone.
+
+    Of FASTA files, those that belong to the part, if their headers say so (SET, VALIDATION).
+    With `real`, tags are numbers.
+    """
+    kind = suffix(paths[0])
+    together = kind in fasta.SUFFIXES
+    groups = [list(paths)] if together else [[path] for path in paths]
+    for group in groups:
+        broken: Broken = {}
+        if together:
+            rows = fasta.rows(group, part, broken, UNKNOWN)
+        elif kind == ".jsonl":
+            rows = _json(group[0], _columns(columns, ("words", "tags")), broken)
+        else:
+            parse = _conllu(columns) if kind == ".conllu" else _table(columns)
+            rows = _paragraphs(group[0], parse, broken)
+        checked = _checked(rows, group[0], broken, real)
+        for number, (words, tags) in usable(
+            checked, broken, group[:1], ("words", "tags"), policy, report
+        ):
+            yield Sentence(group[0], number, tuple(words.split("\n")), tuple(tags.split("\n")))
+
+
+def _columns(given: tuple[str, ...], usual: tuple[str, str]) -> tuple[str, str]:
+    word, tag = ([*usual[: 2 - len(given)], *given])[:2]
+    return word, tag
+
+
+def _checked(rows: Iterator[Row], path: Path, broken: Broken, real: bool) -> Iterator[Row]:
+    """Rows whose words are words, and whose tags are numbers where they have to be."""
+    for number, (words, tags) in rows:
+        if number not in broken and words and (what := _odd(words, tags, real)):
+            broken[number] = Finding(path, number, what, excerpt(words.replace("\n", " ")))
+            words, tags = NOTHING
+        yield number, (words, tags)
+
+
+def _odd(words: str, tags: str, real: bool) -> str:
+    for name, cells in (("word", words.split("\n")), ("tag", tags.split("\n"))):
+        if not all(map(str.strip, cells)):
+            place = next(n for n, cell in enumerate(cells, 1) if not cell.strip())
+            return f"{name} {place} of {len(cells)} is empty"
+        if name == "tag" and real:
+            for place, cell in enumerate(cells, 1):
+                if cell != UNKNOWN and not _is_number(cell):
+                    return f"tag {place} of {len(cells)} is not a number"
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _json(path: Path, columns: tuple[str, str], broken: Broken) -> Iterator[Row]:
+    for number, line, record in _records(path, broken):
+        if record:
+            words, tags = (_texts(record.get(column)) for column in columns)
+            what = _mismatch(words, tags, columns)
+            if words is not None and tags is not None and not what:
+                yield number, ("\n".join(words), "\n".join(tags))
+                continue
+            broken[number] = Finding(path, number, what, excerpt(line))
+        yield number, NOTHING
+
+
+def _mismatch(words: list[str] | None, tags: list[str] | None, columns: tuple[str, str]) -> str:
+    for field, column in zip((words, tags), columns, strict=True):
+        if field is None:
+            return f"“{column}” is no list of texts"
+        if defect := next(filter(None, map(forbidden, field)), None):
+            return defect[0]
+    assert words is not None and tags is not None
+    return f"{len(words)} words, but {len(tags)} tags" if len(words) != len(tags) else ""
+
+
+Parse = Callable[[str, int], tuple[str, str] | str | None]
+"""(line, number of words before it) → word and tag; what is wrong; or None to leave it out."""
+
+
+def _paragraphs(path: Path, parse: Parse, broken: Broken) -> Iterator[Row]:
+    """A sentence for each run of lines that are not empty. A broken line is not an empty one."""
+    first, words, tags = 0, list[str](), list[str]()
+    finding: Finding | None = None
+    for number, line in enumerate(_and_an_end(path, broken), 1):
+        if line.strip() or number in broken:
+            first = first or number
+            found = None if number in broken else parse(line, len(words))
+            if number in broken:
+                finding = finding or broken.pop(number)
+            elif isinstance(found, str):
+                finding = finding or Finding(path, number, found, excerpt(line))
+            elif found:
+                words.append(found[0])
+                tags.append(found[1])
+        elif first:
+            if finding:
+                broken[first] = finding
+                yield first, NOTHING
+            elif words:  # not a comment alone
+                yield first, ("\n".join(words), "\n".join(tags))
+            first, words, tags, finding = 0, [], [], None
+
+
+def _and_an_end(path: Path, broken: Broken) -> Iterator[str]:
+    """The lines of a file, and an empty one that ends its last sentence."""
+    yield from lines(path, broken)
+    yield ""
+
+
+def _conllu(columns: tuple[str, ...]) -> Parse:
+    names = _columns(columns, ("form", "upos"))
+    for name in names:
+        if name not in CONLLU:
+            raise RecipeError(
+                f"data.columns: CoNLL-U has no column {name!r}; it has {', '.join(CONLLU)}"
+            )
+    word, tag = map(CONLLU.index, names)
+
+    def parse(line: str, before: int) -> tuple[str, str] | str | None:
+        if line.startswith("#"):
+            return None
+        cells = line.split("\t")
+        if len(cells) != len(CONLLU):
+            return f"{len(cells)} columns instead of {len(CONLLU)}"
+        if re.fullmatch(r"\d+[-.]\d+", cells[0]):
+            return None  # a token of several words (3-4), an empty node (3.1)
+        if cells[0] != str(before + 1):
+            return f"the number of the word is not {before + 1}"
+        return cells[word], cells[tag]
+
+    return parse
+
+
+def _table(columns: tuple[str, ...]) -> Parse:
+    try:
+        word, tag = (int(each) for each in _columns(columns, ("1", "-1")))
+    except ValueError:
+        raise RecipeError(
+            f"data.columns: {', '.join(columns)}: columns go by number, from 1, or -1 for the last"
+        ) from None
+    width = 0
+
+    def parse(line: str, before: int) -> tuple[str, str] | str | None:
+        nonlocal width
+        if line.startswith("-DOCSTART-"):
+            return None
+        cells = line.split("\t") if "\t" in line else line.split()
+        width = width or len(cells)
+        if len(cells) != width:
+            return f"{len(cells)} columns instead of {width}"
+        if not all(0 < place <= width for place in map(abs, (word, tag))) or width < 2:
+            return f"{width} columns: no tag, or not all of {word} and {tag}"
+        return cells[word - (word > 0)], cells[tag - (tag > 0)]
+
+    return parse

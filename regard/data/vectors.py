@@ -1,0 +1,93 @@
+"""Pretrained vectors of words, in the text format of word2vec (with a first line) or of GloVe.
+
+    400000 100                     how many words, and the dimension: word2vec alone has this line
+    the 0.0231 -0.2419 …           a word and its vector
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.readers import Broken, excerpt, lines
+from regard.data.tokenizers import SPECIAL, Tokenizer
+from regard.errors import UserError
+
+SHOWN = 5
+
+
+def put(weight: Float[Tensor, "V D"], factor: float, path: Path, tokenizer: Tokenizer) -> str:
+    """Give each word of the vocabulary its vector; those that have none are drawn alike.
+
+    `weight` is the table that an embedding multiplies by `factor`. Cased words take the vector of their lower case where they have none of their own. What was
+    found and what was not is told in a line.
+    """
+    words = [piece.removeprefix("▁") for piece in tokenizer.pieces(range(len(tokenizer)))]
+    wanted = set(words[len(SPECIAL) :])
+    found = read(path, wanted | {word.lower() for word in wanted}, weight.shape[1])
+    known = {n: found.get(word, found.get(word.lower())) for n, word in _own(words)}
+    given = {n: vector for n, vector in known.items() if vector is not None}
+    if not given:
+        raise UserError(f"{path}: not one of the {len(wanted):,} words of the vocabulary is in it")
+    table = np.stack(list(given.values()))
+    with torch.no_grad():
+        weight.normal_(float(table.mean()), float(table.std()))
+        weight[list(given)] = torch.from_numpy(table).to(weight)
+        weight /= factor
+    missing = [words[n] for n, vector in known.items() if vector is None]
+    shown = ", ".join(missing[:SHOWN]) + (", …" if len(missing) > SHOWN else "")
+    return (
+        f"{path}: {len(given):,} of {len(known):,} words have a vector"
+        + (f"; {len(missing):,} are drawn at random: {shown}" if missing else "")
+    )  # fmt: skip
+
+
+def _own(words: list[str]) -> Iterator[tuple[int, str]]:
+    return islice(enumerate(words), len(SPECIAL), None)
+
+
+def read(path: Path, wanted: set[str], dim: int) -> dict[str, NDArray[np.float32]]:
+    """The vectors of the wanted words. Each line is checked; a broken one is refused."""
+    broken: Broken = {}
+    found: dict[str, NDArray[np.float32]] = {}
+    for number, line in enumerate(lines(path, broken), 1):
+        if number in broken:
+            raise UserError(str(broken[number]))
+        # A word may hold blanks: the vector is what stands last.
+        word, *cells = line.rstrip().rsplit(" ", dim)
+        if number == 1 and _is_header(line):
+            _check(path, int(line.split()[1]), dim)
+            continue
+        if not word and not cells:
+            continue
+        if number == 1:
+            _check(path, len(line.split()) - 1, dim)
+        if len(cells) != dim:
+            raise UserError(f"{path}:{number}: not a word and {dim} numbers: “{excerpt(line)}”")
+        if word in wanted and word not in found:
+            try:
+                found[word] = np.array(cells, np.float32)
+            except ValueError:
+                what = f"not a word and {dim} numbers"
+                raise UserError(f"{path}:{number}: {what}: “{excerpt(line)}”") from None
+            if not np.isfinite(found[word]).all():
+                raise UserError(f"{path}:{number}: a number that is not finite: “{excerpt(line)}”")
+    return found
+
+
+def _is_header(line: str) -> bool:
+    cells = line.split()
+    return len(cells) == 2 and all(cell.isdecimal() for cell in cells)
+
+
+def _check(path: Path, there: int, dim: int) -> None:
+    if there != dim:
+        raise UserError(
+            f"{path}: its vectors have dimension {there}, those of model.input {dim}: "
+            f"set model.dim = {there}, or take kind = 'words' with model.input.size = {there}"
+        )

@@ -1,0 +1,159 @@
+"""Texts and words in numbers: as symbols, and where a symbol is a whole word as characters, too."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data import tokenizers
+from regard.data.store import Array, Store, pad
+from regard.data.tokenizers import PAD, UNKNOWN, Tokenizer
+
+LONGEST = 24
+"""Characters that are read of a word: of a longer one, the first and the last twelve."""
+RARE = 2
+"""A character that is seen less often is unknown, so that there is something to learn of those."""
+
+
+class Coded(NamedTuple):
+    """A text in numbers, as it is stored."""
+
+    symbols: Sequence[int] | Array
+    pieces: Sequence[int] | Array
+    """How many of the symbols each word has; nothing for a text that is not cut into words."""
+    characters: Sequence[int] | Array
+    """Those of all words, one word after the other."""
+    letters: Sequence[int] | Array
+    """How many characters each word has."""
+
+    def cut(self, count: int) -> "Coded":
+        """The first `count` words, or symbols where there are no words."""
+        symbols = sum(self.pieces[:count]) if len(self.pieces) else count
+        letters = self.letters[:count]
+        return Coded(
+            self.symbols[:symbols], self.pieces[:count], self.characters[: sum(letters)], letters
+        )
+
+
+class Lexicon:
+    """The symbols of a vocabulary, and the characters that its words are made of."""
+
+    def __init__(self, symbols: Tokenizer, characters: Tokenizer | None) -> None:
+        self.symbols, self.characters = symbols, characters
+
+    @classmethod
+    def train(cls, config: tokenizers.Config, lines: Sequence[str]) -> "Lexicon":
+        symbols = Tokenizer.train(config, lines)
+        if config.kind != "word":
+            return cls(symbols, None)
+        single = tokenizers.Config(kind="character", minimum=RARE)
+        words = chain.from_iterable(map(symbols.words, lines))
+        return cls(symbols, Tokenizer.train(single, words))
+
+    @classmethod
+    def load(cls, folder: Path) -> "Lexicon":
+        characters = folder / "characters.tokenizer.json"
+        return cls(
+            Tokenizer.load(folder / "source.tokenizer.json"),
+            Tokenizer.load(characters) if characters.is_file() else None,
+        )
+
+    def save(self, folder: Path) -> None:
+        self.symbols.save(folder / "source.tokenizer.json")
+        if self.characters:
+            self.characters.save(folder / "characters.tokenizer.json")
+
+    def texts(self, lines: Sequence[str]) -> list[Coded]:
+        """Texts that the tokenizer cuts."""
+        encoded = self.symbols.encode(lines)
+        if self.characters is None:
+            return [Coded(symbols, (), (), ()) for symbols in encoded]
+        words = [self.symbols.words(line) for line in lines]
+        spelt = self._spelt(words)
+        pairs = zip(encoded, spelt, strict=True)
+        return [Coded(symbols, (), *_flat(each)) for symbols, each in pairs]
+
+    def sentences(self, sentences: Sequence[Sequence[str]]) -> list[Coded]:
+        """Texts that are words already."""
+        flat = iter(self.symbols.encode([word for words in sentences for word in words]))
+        # A word of two symbols would be two positions, but has one spelling.
+        most = None if self.characters is None else 1
+        pieces = [[next(flat)[:most] or [UNKNOWN] for _ in words] for words in sentences]
+        if self.characters is None:
+            return [Coded(*_flat(each), (), ()) for each in pieces]
+        pairs = zip(pieces, self._spelt(sentences), strict=True)
+        return [Coded(*_flat(each), *_flat(spelt)) for each, spelt in pairs]
+
+    def _spelt(self, sentences: Sequence[Sequence[str]]) -> Iterator[list[list[int]]]:
+        """Characters of each word of each sentence."""
+        assert self.characters is not None
+        different = list(dict.fromkeys(word for words in sentences for word in words))
+        known = dict(zip(different, self.characters.encode([*map(_cut, different)]), strict=True))
+        return ([known[word] for word in words] for words in sentences)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of symbols, by their names in `Sizes`."""
+        characters = len(self.characters) if self.characters else 0
+        return {"source": len(self.symbols), "characters": characters}
+
+
+def _cut(word: str) -> str:
+    half = LONGEST // 2
+    return word if len(word) <= LONGEST else word[:half] + word[-half:]
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """One after the other, and the length of each."""
+    return [each for row in rows for each in row], [len(row) for row in rows]
+
+
+class Shelf:
+    """The coded texts of a part, with their labels, in the stores of a folder."""
+
+    def __init__(self, folder: Path, part: str) -> None:
+        self._stores = [Store(folder, f"{part}.{name}") for name in Coded._fields]
+        self._labels = Store(folder, f"{part}.labels")
+        self.lengths = self._stores[0].lengths
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, number: int) -> Coded:
+        return Coded(*(store[number] for store in self._stores))
+
+    def labels(self, number: int) -> Array:
+        return self._labels[number]
+
+    @staticmethod
+    def write(
+        folder: Path, part: str, size: int, rows: Iterable[tuple[Coded, Sequence[int]]]
+    ) -> None:
+        """`size` is more than any number in the rows."""
+        names = [f"{part}.{name}" for name in (*Coded._fields, "labels")]
+        Store.write(folder, names, size, ([*coded, labels] for coded, labels in rows))
+
+
+def collate(
+    rows: Sequence[Coded], *, start: Sequence[int] = (), end: Sequence[int] = ()
+) -> dict[str, Tensor]:
+    """source and its mask; `first`, the first symbol of each word, with the mask of words; and
+    characters (B, S, C), 0 where a word has ended, none at `start` and `end`."""
+    source, mask = pad([np.asarray(row.symbols) for row in rows], PAD, start=start, end=end)
+    arrays = {"source": source, "source_mask": mask}
+    if any(len(row.pieces) for row in rows):
+        pieces = [np.asarray(row.pieces, np.int64) for row in rows]
+        begins = [np.cumsum(each) - each for each in pieces]
+        arrays["first"], arrays["word_mask"] = pad(begins, 0)
+    if any(len(row.letters) for row in rows):
+        letters = pad([np.asarray(row.letters) for row in rows], 0, start=[0] * len(start))[0]
+        wide = np.zeros(mask.shape, np.int64)
+        wide[:, : letters.shape[1]] = letters
+        inside = np.arange(wide.max()) < wide[..., None]  # (B, S, C)
+        arrays["characters"] = np.zeros(inside.shape, np.int64)
+        arrays["characters"][inside] = np.concatenate([np.asarray(r.characters) for r in rows])
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

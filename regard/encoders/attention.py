@@ -1,0 +1,53 @@
+"""Attention without parameters: the idea alone, before queries, keys and values."""
+
+import math
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers.attention import attend_to, attention_weights
+from regard.layers.probe import probe, scope, watched
+from regard.types import Sequence
+from regard.values import Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Layers that have nothing to learn."""
+
+    layers: Count = 1
+    """How many layers stand on each other."""
+    scale: bool = False
+    """Divide the products by √dim, which keeps the weights from being all or nothing."""
+
+
+class Encoder(nn.Module):
+    """y_i = Σ_j α_ij x_j,   α_ij = softmax_j(x_iᵀ x_j)   for x_i ∈ ℝᴰ, N times.
+
+    Each position becomes a mean of all, weighted by how alike they are. The order does not count.
+    """
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        self.layers = config.layers
+        self.factor = 1 / math.sqrt(dim) if config.scale else 1.0
+
+    def forward(self, source: Sequence) -> Sequence:
+        x = probe("input", source.states)
+        mask = attend_to(source.mask)
+        for number in range(self.layers):
+            with scope(f"block.{number}"):
+                x = probe("output", self._attend(x[:, None], mask)[:, 0])
+        return Sequence(x, source.mask)
+
+    def _attend(
+        self, x: Float[Tensor, "B 1 S D"], mask: Bool[Tensor, "B 1 1 S"] | None
+    ) -> Float[Tensor, "B 1 S D"]:
+        if not watched():
+            return F.scaled_dot_product_attention(x, x, x, mask, scale=self.factor)
+        query = x * (self.factor * math.sqrt(x.shape[-1]))  # `attention_weights` divides by it
+        with scope("attention"):
+            weights = probe("weights", attention_weights(query, x, mask))
+        return weights @ x

@@ -1,0 +1,79 @@
+"""A recurrent encoder, in one direction or both (Schuster & Paliwal 1997)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
+from regard.layers.probe import probe, scope
+from regard.layers.recurrent import Kind, recurrent
+from regard.types import Sequence
+from regard.values import Count, Natural, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Recurrent layers that stand on each other."""
+
+    cell: Kind = "lstm"
+    """What a layer does at each step."""
+    layers: Count = 2
+    """How many layers stand on each other."""
+    directions: Literal["one", "both"] = "both"
+    """Whether a layer reads from left to right alone, or from right to left, too."""
+    hidden: Natural = 0
+    """Width of a layer's state in each direction; 0: that of the model."""
+    dropout: Share = 0.1
+    """On each layer's input and on the output; never from one step to the next."""
+    residual: bool = False
+    """Add each layer's input to its output, from the second on (Wu et al. 2016, section 3.1)."""
+
+
+class Layer(nn.Module):
+    """x ↦ →h, or the two directions side by side:  x ↦ [→h; ←h]."""
+
+    def __init__(self, config: Config, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.onward = recurrent(config.cell, dim, hidden)
+        both = config.directions == "both"
+        self.backward = recurrent(config.cell, dim, hidden) if both else None
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None
+    ) -> Float[Tensor, "B S W"]:
+        with scope("forward"):
+            states = self.onward.read(x, mask)
+        if self.backward is None:
+            return states
+        with scope("backward"):
+            return torch.cat([states, self.backward.read(x, mask, reverse=True)], -1)
+
+
+class Encoder(nn.Module):
+    """N layers; a projection at the end where they are not as wide as the model."""
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        hidden = config.hidden or dim
+        width = hidden * (2 if config.directions == "both" else 1)
+        sizes = [dim, *[width] * (config.layers - 1)]
+        self.layers = nn.ModuleList(Layer(config, size, hidden) for size in sizes)
+        self.output = nn.Identity() if width == dim else Linear(width, dim)
+        self.dropout = Dropout(config.dropout)
+        self.residual = config.residual
+        if isinstance(self.output, Linear):
+            nn.init.xavier_uniform_(self.output.weight)
+            nn.init.zeros_(self.output.bias)
+
+    def forward(self, source: Sequence) -> Sequence:
+        x = probe("input", source.states)
+        mask = None if bool(source.mask.all()) else source.mask
+        for number, layer in enumerate(self.layers):
+            with scope(f"layer.{number}"):
+                y = layer(self.dropout(x), mask)
+                x = probe("output", x + y if self.residual and number else y)
+        return Sequence(self.output(self.dropout(x)), source.mask)

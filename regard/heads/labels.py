@@ -1,0 +1,80 @@
+"""Labels of a whole sequence: one out of several, or each by itself."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
+from regard.layers.pooling import Kind, Pooling
+from regard.types import Sequence, Term, Terms
+from regard.values import Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How states become one vector, and the vector labels."""
+
+    pooling: Kind = "mean"
+    """What stands for the sequence: its last state, both ends, the first (class), the mean, the
+    maximum, or a mean with weights that are learnt (attention)."""
+    dropout: Share = 0.0
+    """On that vector."""
+    smoothing: Share = 0.0
+    """Label smoothing: this much of the probability is spread over the labels."""
+
+
+class Head(nn.Module):
+    """z = (W pool(h) + b) / τ,  and  p(c) = softmax(z)_c  or, for several labels,  p(c) = σ(z_c).
+
+    The temperature τ is 1 in training; afterwards validation decides it (Guo et al. 2017).
+    """
+
+    def __init__(self, config: Config, dim: int, labels: int, weight: nn.Parameter | None) -> None:
+        super().__init__()
+        self.smoothing = config.smoothing
+        self.pooling = Pooling(config.pooling, dim)
+        self.dropout = Dropout(config.dropout)
+        self.project = Linear(self.pooling.size, labels)
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+        self.temperature = nn.Parameter(torch.ones(()), requires_grad=False)
+
+    def pool(self, sequence: Sequence) -> Float[Tensor, "B E"]:
+        return self.pooling(sequence)  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Float[Tensor, "*N E"]) -> Float[Tensor, "*N C"]:
+        """Of vectors that are pooled already."""
+        logits: Tensor = self.project(self.dropout(hidden))
+        return logits / self.temperature
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "B S D"],
+        targets: Int[Tensor, "B"] | Bool[Tensor, "B C"],
+        mask: Bool[Tensor, "B S"],
+        weights: Float[Tensor, "C"] | None = None,
+    ) -> Terms:
+        """What is trained, smoothed and weighted by class, and −log p of the targets.
+
+        Numbers as targets say that a text has one label, truth values that each label is a
+        question of its own; a class's weight is then that of the answer yes.
+        """
+        logits = self.logits(self.pool(Sequence(hidden, mask)))
+        if targets.ndim == 1:
+            smoothed = F.cross_entropy(
+                logits, targets, weights, reduction="none", label_smoothing=self.smoothing
+            )
+            plain = F.cross_entropy(logits, targets, reduction="none")
+        else:
+            truth = targets.to(logits.dtype)
+            soft = truth * (1 - self.smoothing) + self.smoothing / 2
+            smoothed = F.binary_cross_entropy_with_logits(
+                logits, soft, pos_weight=weights, reduction="none"
+            )
+            plain = F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
+        count = len(targets)
+        return {"loss": Term(smoothed.sum(), count), "nll": Term(plain.detach().sum(), count, 0.0)}

@@ -1,0 +1,169 @@
+"""A trained model as a folder that CTranslate2 and tokenizers can use without regard."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from tokenizers import Tokenizer as Library, decoders, normalizers
+
+import regard
+from regard.data.tokenizers import END, UNKNOWN, Tokenizer
+from regard.errors import UserError
+from regard.interop.ctranslate2 import (
+    FORMAT,
+    TOLERANCE,
+    Engine,
+    Quantization,
+    convert,
+    obstacle,
+    options,
+    supports,
+    whole,
+)
+from regard.model import Model
+from regard.parts import Part
+from regard.runs import Run
+from regard.search import beam
+from regard.tasks.translate import SIDES, Task
+
+SAMPLES = 16
+"""Sentences on which an export is compared with the original."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """What a converted model makes of a few sentences, beside what the original does."""
+
+    sentences: int
+    equal: float
+    """The share of sentences whose output is the same."""
+    difference: float
+    """The largest difference of two scores, or of two log-probabilities of equal outputs."""
+
+
+def export(
+    run: Run, folder: Path, quantization: Quantization = "int8", checkpoint: str = "final"
+) -> Parity:
+    """Write a folder that CTranslate2 and tokenizers can use alone; its README.md says how."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder} exists and is not empty")
+    recipe = run.recipe
+    if reason := supports(recipe):
+        raise UserError(f"{run.folder} cannot be exported to CTranslate2: {reason}")
+    task, model, own = cast(Task, run.task), run.model(checkpoint), recipe.task.search
+    search = Part("beam", beam.Config()) if obstacle(recipe, task.sizes, own) else own
+    try:
+        with whole(folder) as writing:
+            convert(model, recipe, writing, quantization)
+            for side, tokenizer in zip(SIDES, (task.source, task.target), strict=True):
+                _alone(tokenizer, writing / f"{side}.tokenizer.json")
+            found = parity(task, model, Engine(writing), search)
+            if quantization == "float32" and not found.difference <= TOLERANCE:
+                raise UserError(f"the exported model is not the original: {found}")
+            card = {
+                "format": FORMAT,
+                "regard": regard.__version__,
+                "quantization": quantization,
+                "parity": asdict(found),
+                "end": str(END),
+                "longest": recipe.task.data.longest,
+                "output": asdict(recipe.task.output),
+                "search": options(search),
+            }
+            (writing / "regard.json").write_text(json.dumps(card, indent=1), encoding="utf-8")
+            (writing / "README.md").write_text(_readme(card), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
+    return found
+
+
+def parity(task: Task, model: Model, engine: Engine, search: Part) -> Parity:
+    """Compare the engine with our own search on a few sentences."""
+    lines = _samples(task)
+    ours = list(task.predict(model, lines, search))
+    theirs = list(task.predict(model, lines, search, finder=engine.find))
+    pairs = list(zip(ours, theirs, strict=True))
+    off = [abs(a.score - b.score) for a, b in pairs]
+    same = [(a, b) for a, b in pairs if a.tokens == b.tokens]
+    for a, b in same:
+        off += [abs(x - y) for x, y in zip(a.log_probs, b.log_probs, strict=True)]
+    return Parity(len(lines), len(same) / len(lines), max(off))
+
+
+def _samples(task: Task) -> list[str]:
+    """Sentences of the validation part, or symbols at random where the data is not there."""
+    try:
+        lines = [line for line in task.references("validation")[0] if line.strip()]
+    except UserError:
+        lines = []
+    if not lines:
+        chance = np.random.default_rng(1)
+        rows = [chance.integers(UNKNOWN + 1, len(task.source), n + 1) for n in range(SAMPLES)]
+        lines = [task.source.decode(row.tolist()) or "?" for row in rows]
+    return lines[:SAMPLES]
+
+
+def _alone(tokenizer: Tokenizer, path: Path) -> None:
+    """Write a tokenizer that needs nothing but the library: also the first blank is its matter."""
+    tokenizer.save(path)
+    library = Library.from_file(str(path))
+    if library.encode("a").ids == tokenizer.encode(["a"])[0]:
+        return
+    before = [library.normalizer] if library.normalizer else []
+    library.normalizer = normalizers.Sequence([*before, normalizers.Prepend(" ")])
+    library.decoder = decoders.Sequence([library.decoder, decoders.Strip(" ", 1, 0)])
+    library.save(str(path))
+
+
+def _readme(card: dict[str, Any]) -> str:
+    found = card["parity"]
+    return README.format(
+        quantization=card["quantization"],
+        equal=f"{found['equal']:.0%} of {found['sentences']} sentences",
+        difference=f"{found['difference']:.1g}",
+    )
+
+
+README = """\
+# A translation model for CTranslate2
+
+Weights in {quantization}. Compared with the original when it was written: the same output for
+{equal}, scores within {difference}.
+
+    pip install ctranslate2 tokenizers
+
+```python
+import json
+import sys
+from pathlib import Path
+
+from ctranslate2 import Translator
+from tokenizers import Tokenizer
+
+folder = Path(sys.argv[1])  # this folder
+card = json.loads((folder / "regard.json").read_text())
+source = Tokenizer.from_file(str(folder / "source.tokenizer.json"))
+target = Tokenizer.from_file(str(folder / "target.tokenizer.json"))
+translator = Translator(str(folder))
+
+
+def translate(line):
+    if not line.strip():
+        return ""
+    symbols = source.encode(line).ids[: card["longest"]]
+    cap = max(1, int(card["output"]["factor"] * len(symbols)) + card["output"]["extra"])
+    tokens = [str(symbol) for symbol in symbols] + [card["end"]]
+    found = translator.translate_batch([tokens], max_decoding_length=cap, **card["search"])
+    best = found[0].hypotheses[0]
+    return target.decode([int(token) for token in best if token != card["end"]])
+
+
+for line in sys.stdin:
+    print(translate(line.rstrip("\\n")), flush=True)
+```
+
+Symbol n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which
+is much faster; `Translator(..., inter_threads=N, intra_threads=1)` keeps N cores busy.
+"""

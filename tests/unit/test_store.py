@@ -1,0 +1,98 @@
+"""The store: sequences on disk come back as they were, and damage is noticed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from regard.data.store import Store, pad
+from regard.errors import UserError
+
+ROWS = [([5, 6, 7], [1]), ([], [2, 3]), ([8], []), ([], [])]
+
+
+def written(folder: Path, size: int = 10) -> list[Store]:
+    Store.write(folder, ["a", "b"], size, ROWS)
+    return [Store(folder, "a"), Store(folder, "b")]
+
+
+@given(st.lists(st.lists(st.integers(0, 2**16 - 1), max_size=9), max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_sequences_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]]):
+    folder = tmp_path_factory.mktemp("store")
+    Store.write(folder, ["x"], 2**16, ([row] for row in rows))
+    store = Store(folder, "x")
+    assert [store[n].tolist() for n in range(len(store))] == rows
+    assert store.lengths.tolist() == [len(row) for row in rows]
+
+
+def test_parallel_sequences_stay_together_empty_ones_too(tmp_path: Path):
+    a, b = written(tmp_path)
+    assert len(a) == len(b) == 4
+    assert [(a[n].tolist(), b[n].tolist()) for n in range(4)] == [tuple(row) for row in ROWS]
+
+
+@pytest.mark.parametrize(("size", "width"), [(2**16, 2), (2**16 + 1, 4)])
+def test_integers_are_as_wide_as_the_vocabulary_needs(tmp_path: Path, size: int, width: int):
+    Store.write(tmp_path, ["x"], size, [([size - 1, 0],)])
+    assert Store(tmp_path, "x")[0].tolist() == [size - 1, 0]
+    assert (tmp_path / "x.tokens").stat().st_size == 2 * width
+
+
+def test_tokens_are_mapped_not_read(tmp_path: Path):
+    store, _ = written(tmp_path)
+    assert isinstance(store.tokens, np.memmap)
+    assert not store.tokens.flags.writeable
+
+
+def test_nothing_at_all(tmp_path: Path):
+    Store.write(tmp_path, ["x"], 10, [])
+    assert len(Store(tmp_path, "x")) == 0
+    Store.write(tmp_path, ["y"], 10, [([],)])
+    assert Store(tmp_path, "y")[0].tolist() == []
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: flip(folder / "a.tokens", 3),
+        lambda folder: flip(folder / "a.offsets", 8),
+        lambda folder: (folder / "a.tokens").write_bytes(b""),
+        lambda folder: (folder / "a.tokens").write_bytes(b"x" * 9),
+        lambda folder: (folder / "a.offsets").write_bytes(b""),
+        lambda folder: (folder / "a.tokens").unlink(),
+        lambda folder: (folder / "a.offsets").unlink(),
+        lambda folder: (folder / "b.sha256").replace(folder / "a.sha256"),
+    ],
+)
+def test_damage_is_noticed(damage, tmp_path: Path):
+    written(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(UserError, match=r"a\.(tokens|offsets).*Start a new run"):
+        Store(tmp_path, "a")
+
+
+def test_a_wrong_length_is_noticed_without_sums(tmp_path: Path):
+    """As in a store that was written before there were any."""
+    written(tmp_path)
+    (tmp_path / "a.sha256").unlink()
+    assert Store(tmp_path, "a")[0].tolist() == [5, 6, 7]
+    (tmp_path / "a.tokens").write_bytes(b"x" * 9)
+    with pytest.raises(UserError, match=r"a\.tokens has not the 4 tokens"):
+        Store(tmp_path, "a")
+
+
+def test_padding():
+    rows = [np.array([7, 8]), np.array([], np.int64), np.array([9])]
+    table, mask = pad(rows, 0, start=[1], end=[2, 3])
+    assert table.tolist() == [[1, 7, 8, 2, 3], [1, 2, 3, 0, 0], [1, 9, 2, 3, 0]]
+    assert mask.tolist() == [[True] * 5, [True] * 3 + [False] * 2, [True] * 4 + [False]]
+    table, mask = pad([], 0, end=[2])
+    assert table.shape == mask.shape == (0, 0)

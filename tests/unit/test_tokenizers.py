@@ -1,0 +1,203 @@
+"""Tokenizers: nothing is lost, nothing in a text is special, training is repeatable."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from regard.data.tokenizers import END, PAD, SPECIAL, START, UNKNOWN, Config, Tokenizer
+from regard.errors import RecipeError, UserError
+
+LINES = [
+    "the cat sees the dog .",
+    "the dog sees the cat , the cat sleeps .",
+    "Straße, größer: 1234 – naïve café",
+    "ΟΔΟΣ 東京 ",
+] * 3
+LOSSLESS = ["bpe", "unigram", "bytes"]
+KINDS = [*LOSSLESS, "word", "character"]
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+HOSTILE = [
+    "",
+    " ",
+    "   two  blanks   ",
+    "\t\n\r\x00\x7f",
+    "<end> <pad> <start> <unknown>",
+    " <end>",
+    "Ġ Ċ ▁ Â",
+    "\ufeff\u200b\u2028\u0085\ufffd",
+    "👩‍👩‍👧‍👦 e\u0301 \u202eabc",
+    "a" * 5000,
+]
+
+
+def make(kind: Any, lines: list[str] = LINES, **options: Any) -> Tokenizer:
+    return Tokenizer.train(Config(kind=kind, **{"size": 300} | options), lines)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Tokenizer]:
+    return {kind: make(kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def blanks() -> dict[str, Tokenizer]:
+    return {kind: make(kind, split="blanks") for kind in ("bpe", "unigram")}
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+@given(text=ANY_TEXT)
+@settings(max_examples=200, deadline=None)
+def test_any_text_comes_back_unchanged(kind: str, made: dict[str, Tokenizer], text: str):
+    (symbols,) = made[kind].encode([text])
+    assert made[kind].decode(symbols) == text
+    assert all(UNKNOWN < symbol < len(made[kind]) for symbol in symbols)
+    assert (symbols == []) == (text == "")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@given(text=ANY_TEXT)
+@settings(max_examples=50, deadline=None)
+def test_text_split_at_blanks_comes_back_unchanged(kind: str, blanks: Any, text: str):
+    assert blanks[kind].decode(blanks[kind].encode([text])[0]) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text(kind: str, text: str, made: dict[str, Tokenizer]):
+    tokenizer = made[kind]
+    (symbols,) = tokenizer.encode([text])
+    assert not {PAD, START, END} & set(symbols), "a text spelt a special symbol"
+    assert all(symbol < len(tokenizer) for symbol in symbols)
+    assert len(tokenizer.pieces(symbols)) == len(symbols)
+    if kind in LOSSLESS:
+        assert tokenizer.decode(symbols) == text
+    elif kind == "character":
+        assert len(symbols) == len(text)
+    else:
+        assert len(symbols) == len(text.split())
+
+
+@given(text=st.text(alphabet="abc xyz", max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_known_characters_come_back(text: str):
+    tokenizer = make("character", ["abc xyz"])
+    assert tokenizer.decode(tokenizer.encode([text])[0]) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_lines_are_encoded_as_each_alone(kind: str, made: dict[str, Tokenizer]):
+    together = made[kind].encode([*LINES, "", "the"])
+    assert together == [made[kind].encode([line])[0] for line in [*LINES, "", "the"]]
+
+
+def test_what_was_not_seen_is_unknown(made: dict[str, Tokenizer]):
+    (symbols,) = made["word"].encode(["the zebra sees"])
+    assert [symbol == UNKNOWN for symbol in symbols] == [False, True, False]
+    assert made["word"].decode(symbols) == "the <unknown> sees"
+    (symbols,) = made["character"].encode(["thQe"])
+    assert made["character"].decode(symbols) == "th<unknown>e"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_symbols_are_not_text(kind: str, made: dict[str, Tokenizer]):
+    (symbols,) = made[kind].encode(["the cat"])
+    assert made[kind].decode([START, *symbols, END, PAD]) == "the cat"
+    assert made[kind].pieces([PAD, START, END, UNKNOWN]) == [name.strip() for name in SPECIAL]
+
+
+def test_pieces_are_readable(made: dict[str, Tokenizer]):
+    (symbols,) = made["bpe"].encode(["the cat"])
+    assert "".join(made["bpe"].pieces(symbols)) == "▁the▁cat"
+    (symbols,) = made["bytes"].encode(["é "])
+    assert made["bytes"].pieces(symbols) == ["<C3>", "<A9>", "▁"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word", "character", "bytes"])
+def test_the_same_training_gives_the_same_tokenizer(kind: str, made: dict[str, Tokenizer]):
+    assert make(kind).hash == made[kind].hash
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_tokenizer_is_the_same(kind: str, made: dict[str, Tokenizer], tmp_path: Path):
+    made[kind].save(tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert (loaded.hash, len(loaded)) == (made[kind].hash, len(made[kind]))
+    assert loaded.encode(LINES) == made[kind].encode(LINES)
+    assert make("bytes").hash != make("character").hash
+
+
+def test_other_text_gives_another_hash():
+    assert make("bpe").hash != make("bpe", [*LINES, "zebra zebra zebra"]).hash
+
+
+@pytest.mark.parametrize(("text", "message"), [("{}", "not a tokenizer"), ("\xff", "not a token")])
+def test_a_damaged_tokenizer_is_named(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "source.tokenizer.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=rf"source\.tokenizer\.json: {message}"):
+        Tokenizer.load(path)
+    with pytest.raises(UserError, match=r"missing\.json"):
+        Tokenizer.load(tmp_path / "missing.json")
+
+
+# Vocabulary
+
+
+def test_words_by_falling_frequency_then_by_alphabet():
+    tokenizer = make("word", ["b a", "c b", "d"])
+    assert tokenizer.pieces(range(4, len(tokenizer))) == ["b", "a", "c", "d"]
+    assert tokenizer.encode(["d c b a"]) == [[7, 6, 4, 5]]
+
+
+def test_rare_words_and_characters_are_left_out():
+    words = make("word", ["b a", "c b", "c"], minimum=2)
+    assert words.pieces(range(4, len(words))) == ["b", "c"]
+    assert words.encode(["a b"]) == [[UNKNOWN, 4]]
+    assert len(make("character", ["aab"], minimum=2)) == 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [262, 270, 280])
+def test_a_vocabulary_is_not_larger_than_asked(kind: str, size: int):
+    text = [f"{a}{b}{a} {b}{a}{b}" for a in "abcdefgh" for b in "ijklmnop"]
+    tokenizer = make(kind, text, size=size)
+    assert len(tokenizer) <= size
+    if kind in ("bpe", "unigram"):
+        assert len(tokenizer) == size, "there is enough to learn"
+    if kind in LOSSLESS:
+        assert tokenizer.decode(tokenizer.encode(["é zebra"])[0]) == "é zebra"
+
+
+@pytest.mark.parametrize(("kind", "size"), [("bpe", 259), ("unigram", 1), ("word", 4)])
+def test_a_vocabulary_without_room_is_refused(kind: Any, size: int):
+    with pytest.raises(RecipeError, match=f"size: {size} is too small for {kind}"):
+        Config(kind=kind, size=size)
+    assert Config(kind="bytes", size=1).size == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lower_case_is_folded_everywhere_alike(kind: str):
+    """A final sigma, too, which the alphabet has a letter of its own for."""
+    tokenizer = make(kind, lowercase=True)
+    (upper,), (lower,) = tokenizer.encode(["THE CAT ΟΔΟΣ"]), tokenizer.encode(["the cat οδοσ"])
+    assert upper == lower
+    assert UNKNOWN not in upper
+    assert tokenizer.decode(upper) == "the cat οδοσ"
+
+
+def test_pieces_do_not_cross_words():
+    tokenizer = make("bpe", ["ab.cd ab.cd"] * 50, size=400)
+    assert all("." not in piece.strip("▁.") for piece in tokenizer.pieces(range(4, len(tokenizer))))
+    whole = make("bpe", ["ab.cd ab.cd"] * 50, size=400, split="blanks")
+    assert len(whole.encode(["ab.cd"])[0]) == 1
+
+
+def test_special_symbols_are_no_added_tokens(made: dict[str, Tokenizer], tmp_path: Path):
+    """The library would find added tokens in any text."""
+    for tokenizer in made.values():
+        tokenizer.save(tmp_path / "t.json")
+        tree = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+        assert tree["added_tokens"] == []
