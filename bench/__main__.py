@@ -9,13 +9,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bench import machine, training
+from bench import decoding, machine, training
 
 Result = dict[str, Any]
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "train": training.tiny,
     "base": training.base,
     "memory": training.memory,
+    "decode": decoding.decode,
+    "latency": decoding.latency,
     "start": training.start,
     "prepare": training.prepare,
 }
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="an answer within 5 minutes")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--data", help="a folder with multi30k in it; the catalogue's otherwise")
+    parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     options = parser.parse_args()
     about = machine.describe(options.threads)
     for name, value in about.items():

@@ -99,8 +99,13 @@ def _recipe(size: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def folder_of(options: argparse.Namespace) -> Path:
+    """Where multi30k is."""
+    return Path(options.data) / "multi30k" if options.data else catalogue.find("multi30k")
+
+
 def _multi30k(options: argparse.Namespace) -> list[tuple[str, ...]]:
-    folder = Path(options.data) / "multi30k" if options.data else catalogue.find("multi30k")
+    folder = folder_of(options)
     paths = [folder / f"train.lc.norm.tok.{language}" for language in ("en", "de")]
     rows = parallel(paths, ("source", "target"), Policy(), Report())
     return [fields for _, fields in rows]

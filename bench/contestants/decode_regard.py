@@ -1,0 +1,26 @@
+"""`regard predict`, by its own search or by CTranslate2 as regard calls it."""
+
+from pathlib import Path
+
+import torch
+from protocol import OPTIONS, serve
+
+import regard
+
+
+def main():
+    torch.set_num_threads(OPTIONS["threads"])
+    model = regard.load(
+        OPTIONS["run"], engine=OPTIONS["engine"], quantization=OPTIONS["quantization"]
+    )
+    lines = Path(OPTIONS["sentences"]).read_text(encoding="utf-8").splitlines()
+
+    def work():
+        if OPTIONS["one_by_one"]:
+            return sum(len(model.predict([line], beams=OPTIONS["beams"])) for line in lines)
+        return len(model.predict(lines, beams=OPTIONS["beams"]))
+
+    serve(work)
+
+
+main()

@@ -1,0 +1,175 @@
+"""Translating: many sentences, and one at a time."""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.peers import HOME, Peer, race
+from bench.table import compare
+from bench.training import folder_of
+from regard import config, front, runs
+from regard.data.tokenizers import END
+from regard.interop import ctranslate2
+from regard.model import Model
+
+BEAMS = 5
+OURS = (("ctranslate2", "float32"), ("ctranslate2", "int8"), ("torch", "float32"))
+
+
+def decode(options: argparse.Namespace) -> dict[str, Any]:
+    """test_2016_flickr with 5 beams, sentences per second."""
+    return _race(options, lines=300 if options.quick else 1000, one_by_one=False)
+
+
+def latency(options: argparse.Namespace) -> dict[str, Any]:
+    """One short sentence after the other, each answered before the next comes."""
+    return _race(options, lines=50 if options.quick else 200, one_by_one=True)
+
+
+def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[str, Any]:
+    run = _run(options)
+    predictor = front.Predictor(run, engine="torch")
+    task: Any = predictor.task
+    sentences = task.references("test")[0]
+    chosen = sorted(sentences, key=len)[: 2 * lines : 2] if one_by_one else sentences[:lines]
+    HOME.mkdir(exist_ok=True)
+    text, symbols = HOME / "sentences.txt", HOME / "symbols.json"
+    text.write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8")
+    sources = [[*source, END] for source in task.source.encode(chosen)]
+    symbols.write_text(json.dumps(sources))
+    hugging = HOME / "pegasus"
+    to_huggingface(predictor.model, run.recipe, hugging)
+    shared = {
+        "threads": options.threads,
+        "beams": BEAMS,
+        "one_by_one": one_by_one,
+        "sentences": str(text),
+        "symbols": str(symbols),
+        "run": str(run.folder),
+        "cap": 2 * max(map(len, sources)) + 10,
+        "workers": 1 if one_by_one else options.threads,
+    }
+    peers = [
+        Peer.start(
+            f"regard {engine} {kind}".replace(" float32", ""),
+            "decode_regard.py",
+            "own",
+            shared | {"engine": engine, "quantization": kind},
+        )
+        for engine, kind in OURS
+    ]
+    for kind in ("int8", "float32"):
+        model = HOME / f"ctranslate2-{kind}"
+        _convert(predictor.model, run.recipe, model, kind)
+        direct = shared | {"model": str(model)}
+        name = f"ctranslate2 {kind}".replace(" float32", "")
+        peers.append(Peer.start(name, "decode_ctranslate2.py", "own", direct))
+    peers.append(
+        Peer.start(
+            "huggingface", "decode_huggingface.py", "huggingface", shared | {"model": str(hugging)}
+        )
+    )
+    race(peers, rounds=3 if options.quick else 6, seconds=150 if options.quick else 1500)
+    result = compare(peers, "sentences per second")
+    best = {name: figure["best"] for name, figure in result["figures"].items()}
+    like_for_like = {
+        "huggingface": best["regard ctranslate2"] / best["huggingface"],
+        "ctranslate2": best["regard ctranslate2"] / best["ctranslate2"],
+        "ctranslate2 int8": best["regard ctranslate2 int8"] / best["ctranslate2 int8"],
+        "huggingface, by the torch engine": best["regard torch"] / best["huggingface"],
+    }
+    for name, ratio in like_for_like.items():
+        print(f"{ratio:6.2f} times as fast as {name}")
+    return result | {"ratio": {name: round(ratio, 3) for name, ratio in like_for_like.items()}}
+
+
+def _run(options: argparse.Namespace) -> runs.Run:
+    """The run that was named, or one that is trained for a few minutes to have real lengths."""
+    if options.run:
+        return runs.Run(Path(options.run))
+    folder = HOME / "run"
+    if not (folder / "model").is_dir():
+        data = ["data.set=", f"data.folder={folder_of(options)}"] if options.data else []
+        changes = [*data, "train.updates=600", "train.save=600", "train.average=0"]
+        recipe = config.load(Path("multi30k-en-de"), changes)
+        runs.train(runs.Run.create(folder, recipe), [print])
+    return runs.Run(folder)
+
+
+def _convert(model: Model, recipe: config.Recipe, folder: Path, kind: Any) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    ctranslate2.convert(model, recipe, folder, kind)
+
+
+def to_huggingface(model: Model, recipe: config.Recipe, folder: Path) -> None:
+    """The same weights as a Pegasus model, which is pre-norm with a given table of positions."""
+    from transformers import PegasusConfig, PegasusForConditionalGeneration
+
+    side = recipe.model.encoder.config
+    weights = dict(model.named_parameters())
+    symbols = model.head.weight.shape[0]  # type: ignore[attr-defined]
+    made = PegasusForConditionalGeneration(
+        PegasusConfig(
+            vocab_size=symbols,
+            d_model=recipe.model.dim,
+            encoder_layers=side.layers,
+            decoder_layers=recipe.model.decoder.config.layers,
+            encoder_attention_heads=side.heads,
+            decoder_attention_heads=recipe.model.decoder.config.heads,
+            encoder_ffn_dim=side.inner,
+            decoder_ffn_dim=recipe.model.decoder.config.inner,
+            activation_function=side.activation,
+            scale_embedding=recipe.model.scale,
+            pad_token_id=0,
+            eos_token_id=END,
+            decoder_start_token_id=1,
+            forced_eos_token_id=None,
+            max_position_embeddings=1024,
+        )
+    ).eval()
+    state = made.state_dict()
+    for name in state:
+        if (value := _pegasus(name, weights, model)) is not None:
+            state[name].copy_(value)
+    made.load_state_dict(state)
+    made.save_pretrained(folder)
+
+
+def _pegasus(name: str, weights: dict[str, Any], model: Model) -> torch.Tensor | None:
+    """Our value for one of Pegasus's names."""
+    parts = name.split(".")
+    if name == "final_logits_bias":
+        return None
+    if "shared" in name or "embed_tokens" in name or name == "lm_head.weight":
+        return model.head.weight.detach()  # type: ignore[attr-defined]
+    side: Any = model.encoder if parts[1] == "encoder" else model.decoder
+    if parts[2] == "embed_positions":
+        return side.position.rows(0, 1024)
+    if parts[2] == "layer_norm":
+        return getattr(side.norm, parts[3]).detach()
+    block, layer, kind = side.blocks[int(parts[3])], parts[4], parts[-1]
+    around = {
+        "self_attn_layer_norm": "around_attention",
+        "encoder_attn_layer_norm": "around_cross",
+        "final_layer_norm": "around_feedforward",
+    }
+    if layer in around:
+        return getattr(getattr(block, around[layer]).norm, kind).detach()
+    if layer in ("fc1", "fc2"):
+        inner = block.feedforward.up if layer == "fc1" else block.feedforward.down
+        return getattr(inner, kind).detach()
+    attention = block.attention if layer == "self_attn" else block.cross
+    which = parts[5]
+    if which == "out_proj":
+        return getattr(attention.output, kind).detach()
+    if layer == "self_attn":
+        blocks = getattr(attention.query_key_value, kind).detach().chunk(3)
+        return blocks[("q_proj", "k_proj", "v_proj").index(which)]
+    if which == "q_proj":
+        return getattr(attention.query, kind).detach()
+    return getattr(attention.key_value, kind).detach().chunk(2)[which == "v_proj"]
