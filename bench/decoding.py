@@ -51,7 +51,7 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
         "symbols": str(symbols),
         "run": str(run.folder),
         "cap": 2 * max(map(len, sources)) + 10,
-        "workers": 1 if one_by_one else options.threads,
+        "workers": options.threads,
     }
     peers = [
         Peer.start(

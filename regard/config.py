@@ -28,6 +28,8 @@ from regard.parts import Part, kinds, module
 from regard.values import Range
 
 Table = dict[str, Any]
+VECTORS = "model.input.vectors"
+"""The one path that stands outside of the section of the data."""
 ROOMS = {"input": "inputs", "encoder": "encoders", "decoder": "decoders", "head": "heads"}
 
 
@@ -344,12 +346,14 @@ def _override(table: Table, override: str) -> None:
         value = text
     if sections == ["data"]:
         value = _from_here(last, value)
+    if key == VECTORS and isinstance(value, str) and value:
+        value = str(Path(value).expanduser().resolve())
     table[last] = value
 
 
 def _from_here(key: str, value: Any) -> Any:
     """Paths on the command line are relative to the working folder."""
-    if key == "folder" and isinstance(value, str):
+    if key == "folder" and isinstance(value, str) and value:
         return str(Path(value).expanduser().resolve())
     if isinstance(value, list):
         return [
@@ -365,6 +369,12 @@ def _from_recipe(table: Table, folder: Path) -> None:
         named = data.get("folder", "")
         if isinstance(named, str):
             data["folder"] = str((folder / Path(named).expanduser()).resolve())
+    *sections, last = VECTORS.split(".")
+    for section in sections:
+        inner = table.get(section)
+        table = inner if isinstance(inner, dict) else {}
+    if isinstance(table.get(last), str) and table[last]:
+        table[last] = str((folder / Path(table[last]).expanduser()).resolve())
 
 
 def _line(text: str, key: str) -> tuple[int, bool]:

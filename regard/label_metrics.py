@@ -10,12 +10,13 @@ and F₁ is their harmonic mean, 2 · |both| / (|ŷ = c| + |y = c|); 0 where not
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
-from regard.metrics import VERSION, Score
+from regard.metrics import VERSION, Score, accuracy
 
 Span = tuple[int, str, int, int]
 """Number of the sequence, type, first and last position."""
@@ -32,13 +33,11 @@ def score(name: str, value: float, signature: str, *, higher: bool = True) -> Sc
     )
 
 
-def confusion(
-    predictions: Sequence[str], references: Sequence[str], names: Sequence[str]
-) -> NDArray[np.int64]:
-    """How often each reference (rows) was given each prediction (columns)."""
+def confusion(pairs: Iterable[tuple[str, str]], names: Sequence[str]) -> NDArray[np.int64]:
+    """How often each true label (rows) was taken for each (columns), from (predicted, true)."""
     place = {name: n for n, name in enumerate(names)}
     table = np.zeros((len(names), len(names)), np.int64)
-    for prediction, reference in zip(predictions, references, strict=True):
+    for prediction, reference in pairs:
         table[place[reference], place[prediction]] += 1
     return table
 
@@ -105,7 +104,7 @@ def marks_spans(names: Sequence[str]) -> bool:
 def span_f1(
     predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> dict[str, Score]:
-    """Precision, recall and F₁ of whole spans: right are those with the right type and both ends."""
+    """Precision, recall and F₁ of whole spans: right is one whose type and ends are."""
     said = {span for n, tags in enumerate(predictions) for span in spans(tags, n)}
     true = {span for n, tags in enumerate(references) for span in spans(tags, n)}
     both = len(said & true)
@@ -117,14 +116,138 @@ def span_f1(
     }
 
 
-def calibration_error(
-    confidences: NDArray[np.floating], right: NDArray[np.bool_], bins: int = BINS
-) -> float:
-    """Expected calibration error (Guo et al. 2017): Σ_b n_b / n · |accuracy_b − confidence_b|.
+def tags(
+    predictions: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    names: Sequence[str],
+    unknown: str = "_",
+) -> dict[str, Score]:
+    """Accuracy over words whose tag is known, and F₁: of spans where tags mark some, or of classes.
 
-    In per cent, over bins of equal width (b/bins, (b+1)/bins].
+    `names` are the tags that can be predicted.
     """
-    which = np.clip(np.ceil(confidences * bins).astype(int) - 1, 0, bins - 1)
-    gaps = np.bincount(which, weights=right - confidences, minlength=bins)
-    return 100 * float(np.abs(gaps).sum()) / max(1, len(right))
+    pairs = known(predictions, references, unknown)
+    if not pairs:
+        raise UserError("not one word has a tag that is known: there is nothing to score")
+    said, true = ([pair[side] for pair in pairs] for side in (0, 1))
+    scores = {"accuracy": accuracy(said, true)}
+    if marks_spans(names):
+        return scores | span_f1(predictions, references)
+    scores |= f1([[tag] for tag in said], [[tag] for tag in true], sorted({*names, *true}))
+    del scores["f1.micro"]  # which is the accuracy
+    return scores
 
+
+def known(
+    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]], unknown: str = "_"
+) -> list[tuple[str, str]]:
+    """(predicted, true) of all words whose tag is known."""
+    return [
+        pair
+        for rows in zip(predictions, references, strict=True)
+        for pair in zip(*rows, strict=True)
+        if pair[1] != unknown
+    ]
+
+
+def errors(gaps: NDArray[np.float64]) -> dict[str, Score]:
+    """Mean squared and mean absolute error; NaN does not count."""
+    there = gaps[~np.isnan(gaps)]
+    if not len(there):
+        raise UserError("not one number is known: there is nothing to score")
+    values = {"mse": float(np.square(there).mean()), "mae": float(np.abs(there).mean())}
+    about = f"n:{len(there)}"
+    return {name: score(name, value, about, higher=False) for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Logits z (N, C) of texts, and the numbers of their true labels, −1 for one never seen.
+
+    One label each: p = softmax(z). Several: p_c = σ(z_c), and each label is a question of its own.
+    """
+
+    logits: NDArray[np.float64]
+    truth: Sequence[Sequence[int]]
+    several: bool = False
+
+    def chosen(self) -> list[list[int]]:
+        """Numbers of the labels that are predicted."""
+        if self.several:
+            return [np.flatnonzero(row > 0).tolist() for row in self.logits]
+        return [[int(n)] for n in self.logits.argmax(1)]
+
+    def log_probs(self) -> NDArray[np.float64]:
+        """log p of each label."""
+        return _log_probs(self.logits, self.several)
+
+    def nll(self) -> float:
+        """The mean of −log p(truth), over texts none of whose labels was never seen."""
+        known = [n for n, row in enumerate(self.truth) if all(label >= 0 for label in row)]
+        table, logits = self._table()[known], self.logits[known]
+        total = _log_probs(logits, self.several)[table].sum()
+        if self.several:
+            total += _log_probs(-logits, self.several)[~table].sum()
+        return 0.0 - float(total) / max(1, len(known))
+
+    def calibration_error(self, bins: int = BINS) -> float:
+        """Expected calibration error of what is predicted: of the label, or of every answer.
+
+        Σ_b n_b / n · |accuracy_b − confidence_b| in per cent, over bins of equal width
+        (b/bins, (b+1)/bins]  (Guo et al. 2017).
+        """
+        chances, table = np.exp(self.log_probs()), self._table()
+        if self.several:
+            sure = np.maximum(chances, 1 - chances).ravel()
+            right = ((self.logits > 0) == table).ravel()
+        else:
+            rows, best = np.arange(len(chances)), chances.argmax(1)
+            sure, right = chances[rows, best], table[rows, best]
+        which = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+        gaps = np.bincount(which, weights=right - sure, minlength=bins)
+        return 100 * float(np.abs(gaps).sum()) / max(1, len(sure))
+
+    def temperature(self, most: float = 20.0) -> float:
+        """τ that makes the truth likeliest under the logits z / τ, 1/most ≤ τ ≤ most.
+
+        −log p is convex in β = 1/τ; its slope Σ (p_c − truth_c) z_c is found to be 0 by halving.
+        As if one more text had been wrong (Platt 1999), so that N right ones are not all the world.
+        """
+        known = [n for n, row in enumerate(self.truth) if all(label >= 0 for label in row)]
+        logits, doubt = self.logits[known], 1 / (len(known) + 2)
+        spread = doubt / (2 if self.several else logits.shape[1])
+        truth = self._table()[known] * (1 - doubt) + spread
+        low, high = -math.log(most), math.log(most)
+        for _ in range(50):
+            middle = (low + high) / 2
+            chances = np.exp(_log_probs(math.exp(middle) * logits, self.several))
+            rises = float(((chances - truth) * logits).sum()) > 0
+            low, high = (low, middle) if rises else (middle, high)
+        return math.exp(-(low + high) / 2)
+
+    def scores(self) -> dict[str, Score]:
+        """Likelihood and calibration with their signatures."""
+        unseen = sum(any(label < 0 for label in row) for row in self.truth)
+        about = f"n:{len(self.truth) - unseen}|unseen:{unseen}"
+        bins = f"bins:{BINS}|n:{len(self.truth)}"
+        ece = self.calibration_error()
+        return {
+            "nll": score("nll", self.nll(), about, higher=False),
+            "ece": score("calibration error", ece, bins, higher=False),
+        }
+
+    def _table(self) -> NDArray[np.bool_]:
+        """(N, C): whether a label is true."""
+        table = np.zeros(self.logits.shape, bool)
+        for line, row in zip(table, self.truth, strict=True):
+            line[[label for label in row if label >= 0]] = True
+        return table
+
+
+def _log_probs(logits: NDArray[np.float64], several: bool) -> NDArray[np.float64]:
+    """log softmax(z) along the labels, or log σ(z) of each."""
+    if several:
+        return -np.logaddexp(0, -logits)
+    top = logits - logits.max(1, keepdims=True)
+    normed: NDArray[np.float64] = top - np.log(np.exp(top).sum(1, keepdims=True))
+    return normed

@@ -97,7 +97,8 @@ def build(config: Config, sizes: Sizes) -> Model:
         raise RecipeError("model.head: a model needs a head")
     target = Embedding(sizes.target, config.dim, scale=config.scale) if config.decoder else None
     encoder = _part("encoders", config.encoder, "Encoder", config.dim)
-    decoder = _part("decoders", config.decoder, "Decoder", config.dim, target, memory=bool(encoder))
+    memory = config.input is not None
+    decoder = _part("decoders", config.decoder, "Decoder", config.dim, target, memory=memory)
     tied = target.weight if target is not None and config.tie != "none" else None
     head = _part("heads", config.head, "Head", config.dim, sizes.target or sizes.labels, tied)
     return Model(_input(config, sizes, target), encoder, decoder, head)
@@ -110,7 +111,7 @@ def check(config: Config) -> None:
 
 
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
-    if config.input is None or config.encoder is None:
+    if config.input is None:
         return None
     shared = target if config.tie == "all" else None
     if shared is not None and not sizes.shared:

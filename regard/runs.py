@@ -9,6 +9,7 @@
     metrics.jsonl, events/      every record, also as TensorBoard events
     curves.png, curves.svg      the same as a picture
     model/                      the final model: an average, or the best checkpoint
+    engines/                    the same converted for other engines, made when first used
 
 To predict, recipe.toml, the tokenizers and model/ are enough.
 """
@@ -188,10 +189,11 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
     """Pretrained vectors for the words that have one, where the recipe names a file."""
-    path = getattr(run.recipe.model.input and run.recipe.model.input.config, "vectors", "")
+    part, words = run.recipe.model.input, getattr(task, "source", None)
+    path = getattr(part.config, "vectors", "") if part else ""
     embedding = getattr(model.input, "embedding", None)
-    if path and embedding is not None:
-        text = vectors.put(embedding.weight, embedding.factor, Path(path), task.source)  # type: ignore[attr-defined]
+    if path and words is not None and embedding is not None:
+        text = vectors.put(embedding.weight, embedding.factor, Path(path), words)
         _tell(callbacks, {"kind": "warning", "text": text})
 
 

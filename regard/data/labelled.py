@@ -34,11 +34,10 @@ from regard.data.readers import (
     suffix,
     usable,
 )  # fmt: skip
+from regard.data.tags import UNKNOWN
 from regard.errors import RecipeError, UserError
 from regard.values import Natural, Share
 
-UNKNOWN = "_"
-"""The tag of a word whose tag is not known."""
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NOTHING = ("", "")
 """Stands for a row that is broken."""

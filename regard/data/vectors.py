@@ -1,7 +1,7 @@
 """Pretrained vectors of words, in the text format of word2vec (with a first line) or of GloVe.
 
-    400000 100                     how many words, and the dimension: word2vec alone has this line
-    the 0.0231 -0.2419 …           a word and its vector
+400000 100                     how many words, and the dimension: word2vec alone has this line
+the 0.0231 -0.2419 …           a word and its vector
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ SHOWN = 5
 def put(weight: Float[Tensor, "V D"], factor: float, path: Path, tokenizer: Tokenizer) -> str:
     """Give each word of the vocabulary its vector; those that have none are drawn alike.
 
-    `weight` is the table that an embedding multiplies by `factor`. Cased words take the vector of their lower case where they have none of their own. What was
-    found and what was not is told in a line.
+    `weight` is the table that an embedding multiplies by `factor`. Cased words take the vector of
+    their lower case where they have none of their own. What was found is told in a line.
     """
     words = [piece.removeprefix("▁") for piece in tokenizer.pieces(range(len(tokenizer)))]
     wanted = set(words[len(SPECIAL) :])

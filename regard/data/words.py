@@ -1,7 +1,7 @@
 """Texts and words in numbers: as symbols, and where a symbol is a whole word as characters, too."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,13 +30,29 @@ class Coded(NamedTuple):
     letters: Sequence[int] | Array
     """How many characters each word has."""
 
-    def cut(self, count: int) -> "Coded":
-        """The first `count` words, or symbols where there are no words."""
-        symbols = sum(self.pieces[:count]) if len(self.pieces) else count
-        letters = self.letters[:count]
+    def part(self, start: int, stop: int) -> "Coded":
+        """Words `start` to `stop`, or symbols where there are no words."""
+        begin, end = start, stop
+        if len(self.pieces):
+            begin, end = (int(sum(self.pieces[:place])) for place in (start, stop))
+        first, last = (int(sum(self.letters[:place])) for place in (start, stop))
         return Coded(
-            self.symbols[:symbols], self.pieces[:count], self.characters[: sum(letters)], letters
+            self.symbols[begin:end],
+            self.pieces[start:stop],
+            self.characters[first:last],
+            self.letters[start:stop],
         )
+
+    def windows(self, longest: int) -> list["Coded"]:
+        """Runs of whole words of at most so many symbols; a word that has more is one by itself."""
+        borders, total = [0], 0
+        for n, size in enumerate(self.pieces):
+            if total and total + size > longest:
+                borders.append(n)
+                total = 0
+            total += int(size)
+        borders.append(len(self.pieces))
+        return [self] if len(borders) == 2 else [self.part(*pair) for pair in pairwise(borders)]
 
 
 class Lexicon:

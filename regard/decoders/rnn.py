@@ -16,6 +16,7 @@ Cho et al. (2014) have c in every step, Luong et al. (2015, section 3) ask with 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, cast
 
@@ -34,7 +35,6 @@ from regard.values import Count, Natural, Share
 
 Summary = Literal["ends", "last", "mean"]
 NAMES = ("state", "cell")
-Run = Callable[[Recurrent, Tensor, Hidden], tuple[Tensor, Hidden]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +215,7 @@ class Decoder(nn.Module):
         if self.fixed and memory is not None:
             c = memory.summary.repeat_interleave(state.rows // state.sentences, 0)
             x = torch.cat([x, c[:, None].expand(*x.shape[:2], -1)], -1)
-        h, layers = self._climb(x, state.layers, lambda layer, x, before: layer(x, before))
+        h, layers = self._climb(x, state.layers)
         state = replace(state, layers=layers)
         if self.attention is None or memory is None:
             return self.output(h), state
@@ -234,30 +234,30 @@ class Decoder(nn.Module):
                 context: Tensor = self.attention(h[:, None], state.memory)
             return context[:, 0]
 
-        def step(layer: Recurrent, x: Tensor, before: Hidden) -> tuple[Tensor, Hidden]:
-            with scope(name):
-                after = layer.step(layer.project(x), before)
-            return after[0], after
-
         if self.before:
             context = look(state.layers[-1][0])
-            h, layers = self._climb(torch.cat([x, context], -1), state.layers, step)
+            h, layers = self._climb(torch.cat([x, context], -1), state.layers, name)
         else:
             assert state.fed is not None
-            h, layers = self._climb(torch.cat([x, state.fed], -1), state.layers, step)
+            h, layers = self._climb(torch.cat([x, state.fed], -1), state.layers, name)
             context = look(h)
         y = torch.tanh(self.output(torch.cat([context, h], -1)))
         return y, replace(state, layers=layers, fed=None if self.before else y)
 
     def _climb(
-        self, x: Tensor, states: tuple[Hidden, ...], run: Run
-    ) -> tuple[Tensor, tuple[Hidden, ...]]:
-        """Through all layers, each of which is `run`: what the last one gives, and all states."""
+        self, x: Float[Tensor, "R *T I"], states: tuple[Hidden, ...], name: str | None = None
+    ) -> tuple[Float[Tensor, "R *T H"], tuple[Hidden, ...]]:
+        """Through all layers with all steps at once, or with the one step that is called `name`."""
         after = []
-        for number, (layer, before) in enumerate(zip(self.layers, states, strict=True)):
-            with scope(f"layer.{number}"):
-                y, state = run(layer, self.dropout(x) if number else x, before)
-            x = x + y if self.config.residual and number else y
+        for number, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
+            inner = self.dropout(x) if number else x
+            with scope(f"layer.{number}"), scope(name) if name else nullcontext():
+                if name:
+                    state = layer.step(layer.project(inner), state)
+                    y = state[0]
+                else:
+                    y, state = layer(inner, state)
+                x = probe("output", x + y if self.config.residual and number else y)
             after.append(state)
         return x, tuple(after)
 

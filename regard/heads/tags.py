@@ -68,7 +68,7 @@ class Head(nn.Module):
     def best(
         self, hidden: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
     ) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B T"]]:
-        """The likeliest labels, with a field the likeliest sequence, and log p of each by itself."""
+        """The likeliest labels (with a field: as a sequence), and log p of each by itself."""
         logits = self.logits(hidden).float()
         if self.crf is None:
             values, labels = logits.log_softmax(-1).max(-1)

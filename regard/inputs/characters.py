@@ -1,7 +1,7 @@
 """A word's vector made from its characters: what is never seen can still be spelt.
 
-    cnn   max over places of convolutions over the characters   (Ma & Hovy 2016, section 2.1)
-    rnn   an LSTM's last states in both directions               (Lample et al. 2016, section 4.1)
+cnn   max over places of convolutions over the characters   (Ma & Hovy 2016, section 2.1)
+rnn   an LSTM's last states in both directions               (Lample et al. 2016, section 4.1)
 """
 
 from dataclasses import dataclass

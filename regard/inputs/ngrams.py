@@ -1,4 +1,4 @@
-"""Words and the n-grams that end with them, the n-grams hashed (Joulin et al. 2017, section 2.2)."""
+"""Words and the n-grams that end with them, the n-grams hashed (Joulin et al. 2017, §2.2)."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -98,6 +98,7 @@ def _logits(
     with given(model.input, lambda made: Sequence(source, made.mask)):
         if model.decoder is None:
             sequence = model.encode(many)
+            assert sequence is not None
             head: Any = model.head
             pooled = head.pool(sequence) if hasattr(head, "pool") else sequence.states[:, position]
             logits: Tensor = head.logits(pooled)

@@ -74,7 +74,7 @@ class Seen(Mapping[str, Tensor]):
         before, _, last = name.rpartition("gates.") if "gates." in name else name.rpartition(".")
         tail = f"gates.{last}" if "gates." in name else last
         dot = "." if before and not before.endswith(".") else ""
-        found = []
+        found: list[Tensor] = []
         while (step := f"{before}{dot}step.{len(found)}.{tail}") in self._calls:
             found.append(self._calls[step][-1])
         return found

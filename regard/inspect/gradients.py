@@ -49,7 +49,8 @@ def gradient_norms(loss: Callable[[], Float[Tensor, ""]], place: str) -> Float[T
     if not found or any(value.ndim != (2 if steps else 3) for value in found):
         raise UserError(f"{place!r} is no place with a vector at each position: {', '.join(names)}")
     gradients = torch.autograd.grad(total, found, materialize_grads=True, allow_unused=True)
-    return (torch.stack(gradients, 1) if steps else gradients[0]).norm(dim=-1)
+    together = torch.stack(gradients, 1) if steps else gradients[0]  # (B, T, D)
+    return torch.linalg.vector_norm(together, dim=-1, dtype=torch.double)  # squares are tinier yet
 
 
 def last_symbol(model: Model, batch: Batch) -> Float[Tensor, ""]:

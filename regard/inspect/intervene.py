@@ -154,9 +154,10 @@ class Position:
         if module is None or module.kind in ("none", "rotary"):
             kind = getattr(module, "kind", "none")
             raise UserError(f"the {self.part} adds no positions to change (position = {kind!r})")
-        rows = module.rows
-        whole = isinstance(self.encoding, int)
-        vector = rows(self.encoding, 1)[0] if whole else self.encoding
+        rows = module.rows  # the method, or what another change has put in its place
+        moved = isinstance(self.encoding, int)
+        # P(s) is the model's own, whatever happens to position s.
+        vector = type(module).rows(module, self.encoding, 1)[0] if moved else self.encoding
 
         def changed(start: int, length: int) -> Tensor:
             table: Tensor = rows(start, length)
@@ -171,3 +172,5 @@ class Position:
             yield
         finally:
             del module.rows
+            if rows != module.rows:
+                module.rows = rows

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from tokenizers import Tokenizer as Library, decoders, normalizers
 
-import regard
+from regard import __version__
 from regard.data.tokenizers import END, UNKNOWN, Tokenizer
 from regard.errors import UserError
 from regard.interop.ctranslate2 import (
@@ -64,7 +64,7 @@ def export(
                 raise UserError(f"the exported model is not the original: {found}")
             card = {
                 "format": FORMAT,
-                "regard": regard.__version__,
+                "regard": __version__,
                 "quantization": quantization,
                 "parity": asdict(found),
                 "end": str(END),

@@ -1,4 +1,4 @@
-"""The linear-chain conditional random field (Lafferty et al. 2001; Lample et al. 2016, section 2.2).
+"""The linear-chain conditional random field (Lafferty et al. 2001; Lample et al. 2016, §2.2).
 
 For emissions e ∈ ℝ^(T×C), a table of transitions A ∈ ℝ^(C×C) and scores b, z ∈ ℝᶜ of the two ends
 
@@ -6,7 +6,8 @@ For emissions e ∈ ℝ^(T×C), a table of transitions A ∈ ℝ^(C×C) and scor
 
 and Z = Σ_y exp(s(y)) runs over all Cᵀ sequences. The forward algorithm finds it in T steps:
 
-    α₁ = b + e₁,   α_t[k] = e_t[k] + log Σ_j exp(α_{t−1}[j] + A[j, k]),   log Z = log Σ_k exp(α_T + z)
+    α₁ = b + e₁,   α_t[k] = e_t[k] + log Σ_j exp(α_{t−1}[j] + A[j, k])
+    log Z = log Σ_k exp(α_T[k] + z[k])
 
 β is the same from the other end: β_T = z, β_t[j] = log Σ_k exp(A[j, k] + e_{t+1}[k] + β_{t+1}[k]).
 

@@ -314,6 +314,9 @@ class Task:
         lacks is read as the unknown symbol, and the status says so. The score is log p of the
         output, given the input.
         """
+        most = self.config.output.length if length is None else length
+        if most < 1:
+            raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
         prompts = [text.symbols[:-1] for text in self._encode(inputs)]
         order = sorted(range(len(prompts)), key=lambda n: (len(prompts[n]), n))
@@ -321,8 +324,7 @@ class Task:
         for start in range(0, len(order), batch):
             ids = order[start : start + batch]
             chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
-            size = length or self.config.output.length
-            best = self._continue(model, chosen, numbers, search, size)
+            best = self._continue(model, chosen, numbers, search, most)
             found |= {n: self._prediction(prompts[n], b) for n, b in zip(ids, best, strict=True)}
         for n in range(len(prompts)):
             yield found[n]
@@ -367,6 +369,10 @@ class Task:
         before = self._decode(prompt)
         texts = [self._decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
         first, ended = best[0], best[0].finished
+        alternatives = [
+            {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
+            for text, each in zip(texts, best, strict=True)
+        ]
         return Prediction(
             text=texts[0],
             status="unknown" if UNKNOWN in prompt else "ok" if ended or self.running else "capped",
@@ -374,12 +380,7 @@ class Task:
             tokens=self.target.pieces([*first.tokens, END] if ended else first.tokens),
             log_probs=list(first.log_probs),
             source=self.target.pieces(prompt),
-            alternatives=[
-                {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
-                for text, each in zip(texts, best, strict=True)
-            ]
-            if len(best) > 1
-            else [],
+            alternatives=alternatives if len(best) > 1 else [],
         )
 
 

@@ -14,7 +14,7 @@ def corpus(folder, counts, seed=1):
     dice = random.Random(seed)
     seen: set[str] = set()
     for part, count in counts.items():
-        words = set()
+        words: set[str] = set()
         while len(words) < count:
             word = " ".join(dice.choices(LETTERS, k=dice.randint(3, 7)))
             if word not in seen:

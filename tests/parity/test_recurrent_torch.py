@@ -33,7 +33,7 @@ def torch_of(kind: Kind, dim: int, hidden: int, layers: int, both: bool) -> Any:
 
 def copy(theirs: Any, ours: list[Recurrent]) -> list[tuple[Tensor, Tensor]]:
     """Our layers get their weights; the pairs of weights, in order."""
-    pairs = [
+    pairs: list[tuple[Tensor, Tensor]] = [
         (own, other)
         for layer, weights in zip(ours, theirs.all_weights, strict=True)
         for own, other in zip(layer.weights, weights, strict=True)

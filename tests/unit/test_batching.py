@@ -64,9 +64,9 @@ def orders(stream: Batches, epochs: int) -> list[list[list[int]]]:
 
 
 def test_epochs_and_seeds_differ():
-    by_epoch = orders(batches(), 5)
+    by_epoch = orders(batches(count=400), 5)
     assert len({str(order) for order in by_epoch}) == 5
-    assert len({str(sorted(map(sorted, order))) for order in by_epoch}) > 1, "other companions, too"
+    assert len({str(sorted(map(sorted, order))) for order in by_epoch}) == 5, "other companions"
     assert len({str(orders(batches(seed=seed), 1)) for seed in range(5)}) == 5
 
 

@@ -118,7 +118,8 @@ def test_attention_equals_a_recomputation_by_hand():
     encoder: Any = model.encoder
     x = seen.hidden("encoder")["input"]  # (1, S, D)
     block = encoder.blocks[0]
-    packed = block.attention.query_key_value(block.around_attention.norm(x))[0]
+    with torch.no_grad():
+        packed = block.attention.query_key_value(block.around_attention.norm(x))[0]
     width = DIM // HEADS
     for number in range(HEADS):
         query, key = (packed[:, p * DIM + number * width :][:, :width] for p in (0, 1))
@@ -250,6 +251,7 @@ def test_a_position_can_be_told_to_be_another():
     with intervene(model, Position("encoder", 1, 4), Position("encoder", 4, 1)):
         torch.testing.assert_close(logits(model, given), expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(logits(model, given), expected, atol=1e-3)
+    assert "rows" not in vars(model.encoder.position)  # type: ignore[union-attr]
     rotary = make(position="rotary")
     with (
         pytest.raises(UserError, match="adds no positions"),

@@ -13,7 +13,9 @@ from regard.errors import RecipeError
 from regard.heads import vocabulary
 from regard.inputs import tokens
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.probe import probe, scope, watch, watched
+from regard.layers.residual import Norm, Residual, normalisation
 from regard.model import Config, Model, build
 from regard.parts import Part
 from regard.types import Batch, Sizes
@@ -343,6 +345,41 @@ def test_silencing_a_head_equals_zeroing_its_part_of_the_output(place: str) -> N
         layer.output.weight[:, head * size : (head + 1) * size] = 0
     close(silenced, read(model, given, target))
     assert not silenced.allclose(calm, atol=1e-3)
+
+
+# Sublayers, as their equations have them
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
+def test_the_feed_forward_network_is_its_equation(activation: Activation) -> None:
+    layer, x = FeedForward(DIM, INNER, activation), torch.randn(2, 5, DIM)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    inner = x @ layer.up.weight.T + layer.up.bias
+    sigmoid, normal = 1 / (1 + torch.exp(-inner)), (1 + torch.erf(inner / 2**0.5)) / 2
+    active = {"relu": inner.clamp(min=0), "gelu": inner * normal}.get(activation, inner * sigmoid)
+    if layer.gate is not None:
+        active = active * (x @ layer.gate.weight.T + layer.gate.bias)
+    close(layer(x), active @ layer.down.weight.T + layer.down.bias)
+    assert (layer.gate is not None) == (activation == "swiglu")
+
+
+def test_norms_by_hand() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 3.5, mean square 12.5
+    close(normalisation("layer", 4)(x), torch.tensor([-2.0, -1.0, 0.0, 3.0]) / 3.5**0.5)
+    close(normalisation("rms", 4)(x), x / 12.5**0.5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_residual_connections_are_their_equation(norm: Norm) -> None:
+    around, x = Residual(DIM, norm, "layer", 0.0), torch.randn(2, 5, DIM)
+    nn.init.normal_(around.norm.get_parameter("weight"))
+
+    def f(x: Tensor) -> Tensor:
+        return x.square() - 1
+
+    expected = around.norm(x + f(x)) if norm == "post" else x + f(around.norm(x))
+    close(around.leave(x, f(around.enter(x))), expected)
 
 
 # Settings that do not fit together

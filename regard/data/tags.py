@@ -1,0 +1,132 @@
+"""Tags in numbers: names by their places, real values as they are, in units of their spread."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.labels import FILE, Labels
+from regard.data.store import Array, pad
+from regard.errors import UserError
+
+UNKNOWN = "_"
+"""The tag of a word whose tag is not known."""
+Kind = Literal["tags", "real"]
+Rows = Sequence[Sequence[int] | Array]
+
+
+class Scale(Protocol):
+    """What tags are measured by."""
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model says for each word."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """More than any number that is stored."""
+        ...
+
+    def save(self, folder: Path) -> None: ...
+
+    def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> Any:
+        """Whole numbers for the store, one for each tag; `place` is told in errors."""
+        ...
+
+    def targets(self, rows: Rows) -> Tensor:
+        """(B, W) out of stored rows; below 0, or NaN, where a tag is not known."""
+        ...
+
+    def texts(self, values: Sequence[float]) -> list[str]:
+        """What a model says, as text."""
+        ...
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names are stored from 1 on; 0 is one that is not known."""
+
+    labels: Labels
+
+    @property
+    def outputs(self) -> int:
+        return len(self.labels)
+
+    @property
+    def size(self) -> int:
+        return len(self.labels) + 1
+
+    def save(self, folder: Path) -> None:
+        self.labels.save(folder)
+
+    def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> list[int]:
+        hint = "; labels.unseen = 'wrong' counts it as wrong"
+        known = {name: n for n, name in enumerate(self.labels.names, 1)} | {UNKNOWN: 0}
+        for tag in tags:
+            if tag not in known and unseen == "refuse":
+                self.labels.number(tag, place, hint)
+        return [known.get(tag, 0) for tag in tags]
+
+    def targets(self, rows: Rows) -> Tensor:
+        return torch.from_numpy(pad([np.asarray(row) for row in rows], 0)[0] - 1)
+
+    def texts(self, values: Sequence[float]) -> list[str]:
+        return [self.labels.names[int(value)] if value >= 0 else UNKNOWN for value in values]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """y becomes (y − mean) / deviation with those of training, stored as the bits of a float32."""
+
+    mean: float
+    deviation: float
+    outputs: ClassVar[int] = 1
+    size: ClassVar[int] = 1 << 32
+
+    def save(self, folder: Path) -> None:
+        table = {"mean": self.mean, "deviation": self.deviation}
+        (folder / FILE).write_text(json.dumps(table), encoding="utf-8")
+
+    def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> Any:
+        try:
+            values = [math.nan if tag == UNKNOWN else float(tag) for tag in tags]
+        except ValueError as error:
+            raise UserError(f"{place}: {error}") from None
+        return ((np.array(values) - self.mean) / self.deviation).astype("<f4").view("<u4")
+
+    def targets(self, rows: Rows) -> Tensor:
+        bits, mask = pad([np.asarray(row) for row in rows], 0)
+        values = bits.astype("<u4").view("<f4").astype(np.float32)
+        return torch.from_numpy(np.where(mask, values, np.float32(np.nan)))
+
+    def texts(self, values: Sequence[float]) -> list[str]:
+        return [f"{self.mean + self.deviation * value:.6g}" for value in values]
+
+
+def count(kind: Kind, tags: Sequence[str]) -> Names | Numbers:
+    """The scale of the tags to learn."""
+    known = [tag for tag in tags if tag != UNKNOWN]
+    if kind == "tags":
+        return Names(Labels.count(known, len(known)))
+    values = np.array([float(tag) for tag in known])
+    if not len(values) or values.std() == 0:
+        raise UserError("data.train: the numbers to learn are all the same, or there are none")
+    return Numbers(float(values.mean()), float(values.std()))
+
+
+def load(kind: Kind, folder: Path) -> Names | Numbers:
+    """The scale that a run's folder holds."""
+    if kind == "tags":
+        return Names(Labels.load(folder))
+    try:
+        table = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return Numbers(float(table["mean"]), float(table["deviation"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / FILE}: no mean and deviation: {error}") from None

@@ -1,0 +1,120 @@
+"""The tree of a beam search: every hypothesis that was considered, and why it lost."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from regard.search import Request, beam
+
+
+class Step(NamedTuple):
+    """What a search had at one step."""
+
+    layer: beam.Layer
+    chosen: Tensor
+    """(B, W): which candidates are followed."""
+
+
+class Node(NamedTuple):
+    """One candidate: a hypothesis's symbol at a step."""
+
+    step: int
+    parent: int
+    """The node that it continues; −1 for the first symbol."""
+    piece: str
+    log_prob: float
+    """log p of the symbol, given those before it."""
+    total: float
+    """Σ log p up to here."""
+    score: float
+    """total / nᵅ, by which finished hypotheses are compared."""
+    fate: str
+    """best, finished, followed or dropped."""
+    why: str
+    best: bool
+    """Whether the best hypothesis goes through it."""
+
+
+Tree = list[Node]
+
+
+@contextmanager
+def recorded() -> Iterator[list[Step]]:
+    """The steps of the beam search inside."""
+    steps: list[Step] = []
+    with beam.observe(lambda layer, chosen: steps.append(Step(layer, chosen))):
+        yield steps
+
+
+def tree(
+    steps: Sequence[Step],
+    request: Request,
+    config: beam.Config,
+    pieces: Callable[[Sequence[int]], list[str]],
+) -> Tree:
+    """All candidates of the first sentence, in the order of the search."""
+    nodes: list[dict[str, Any]] = []
+    places: list[dict[int, int]] = []  # of each step: place → node
+    for number, step in enumerate(steps):
+        if 0 not in step.layer.sentences.tolist():
+            break
+        row = step.layer.sentences.tolist().index(0)
+        _, totals, symbols, log_probs, parents, taken = step.layer
+        chosen, last = step.chosen[row].tolist(), number + 1 == len(steps)
+        names = pieces(symbols[row].tolist())
+        here: dict[int, int] = {}
+        for place, total in enumerate(totals[row].tolist()):
+            if total == -inf:
+                continue
+            here[place] = len(nodes)
+            kept = bool(taken[row, place])
+            ends = int(symbols[row, place]) == request.end and number >= request.forced[0]
+            parent = places[-1].get(int(parents[row, place]), -1) if places else -1
+            nodes.append(
+                {
+                    "step": number,
+                    "parent": parent,
+                    "piece": names[place],
+                    "log_prob": float(log_probs[row, place]),
+                    "total": total,
+                    "score": total / (number + 1) ** config.length_penalty,
+                    "fate": "finished" if kept else "followed" if place in chosen else "dropped",
+                    "why": _why(place, kept, ends, place in chosen, last, config.beams),
+                    "best": False,
+                }
+            )
+        places.append(here)
+    _judge(nodes)
+    return [Node(**node) for node in nodes]
+
+
+def _why(place: int, kept: bool, ends: bool, followed: bool, last: bool, beams: int) -> str:
+    if kept:
+        return ""
+    if ends:
+        return f"ends, but only as candidate {place + 1}: results come from the first {beams}"
+    if followed and last:
+        return "still open when the search had enough results"
+    if followed:
+        return "followed further"
+    return f"candidate {place + 1} of its step: the {beams} best that do not end are followed"
+
+
+def _judge(nodes: list[dict[str, Any]]) -> None:
+    """Which finished hypothesis has won, and by how much the others have lost."""
+    finished = [node for node in nodes if node["fate"] == "finished"]
+    if not finished:
+        return
+    best = max(finished, key=lambda node: node["score"])
+    for node in finished:
+        node["why"] = f"finished; score {node['score']:.3f} against {best['score']:.3f} of the best"
+    best["fate"], best["why"] = "best", f"the best score of all that finished: {best['score']:.3f}"
+    node = best
+    while True:
+        node["best"] = True
+        if node["parent"] < 0:
+            return
+        node = nodes[node["parent"]]

@@ -1,0 +1,62 @@
+"""Large arrays in a page: a byte per number, deflated, in base64; read when they are looked at.
+
+A weight w ∈ [0, 1] becomes  round(L √w),  which keeps small weights apart; L = 255 levels, fewer
+where a page would become too large. A signed number x becomes  round(127 (1 + x / max|x|)).
+"""
+
+import base64
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LIMIT = 18 * 2**20
+"""Characters of all blocks of a page together; a page may have 20 MB."""
+LEVELS = (255, 127, 63, 31, 15)
+
+Array = NDArray[Any]
+
+
+class Blocks:
+    """The arrays of one page, by number."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self._weights: dict[int, Array] = {}
+        self._signed: dict[int, str] = {}
+        self._count = 0
+
+    def weights(self, array: Array) -> dict[str, Any]:
+        """An array of numbers from 0 to 1; what the page needs to know to read it."""
+        number = self._next()
+        self._weights[number] = np.asarray(array, np.float32)
+        return {"block": number, "shape": list(array.shape), "scale": "weight"}
+
+    def signed(self, array: Array) -> dict[str, Any]:
+        """An array of any numbers; the largest absolute value is kept exactly."""
+        number = self._next()
+        array = np.nan_to_num(np.asarray(array, np.float32))
+        most = float(np.abs(array).max(initial=0.0)) or 1.0
+        self._signed[number] = _packed(np.rint(127 * (1 + array / most)))
+        return {"block": number, "shape": list(array.shape), "scale": "signed", "most": most}
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def packed(self) -> tuple[dict[int, str], int]:
+        """Every block's text, and with how many levels weights are kept."""
+        size = sum(map(len, self._signed.values()))
+        for levels in LEVELS:
+            texts = {
+                number: _packed(np.rint(levels * np.sqrt(array)))
+                for number, array in self._weights.items()
+            }
+            if size + sum(map(len, texts.values())) <= self.limit:
+                break
+        return self._signed | texts, levels
+
+
+def _packed(array: Array) -> str:
+    return base64.b64encode(zlib.compress(array.astype(np.uint8).tobytes(), 6)).decode("ascii")

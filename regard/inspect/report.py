@@ -1,0 +1,176 @@
+"""One HTML file that shows what happens inside models; it needs no network and no server.
+
+    regard.inspect.report.write("report.html", build([Run(folder)], ["a dog runs ."]))
+
+The page's own files lie in page/: plain HTML, CSS and JavaScript. Texts and numbers travel as
+JSON, arrays as blocks; a content security policy lets only our own scripts run and forbids every
+request. Whatever comes from data is put into the page as text, never as HTML.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+from regard.inspect.blocks import Blocks
+from regard.inspect.intervene import head, intervene
+from regard.inspect.reading import LENGTH, read
+from regard.inspect.views import views
+from regard.parts import Part, module
+from regard.runs import Run
+from regard.train import checkpoint
+
+SCRIPTS = (
+    "data.js", "colour.js", "draw.js", "heatmap.js", "attention.js", "output.js", "beam.js",
+    "layers.js", "vectors.js", "main.js",
+)  # fmt: skip
+"""In the order in which they stand in the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is looked at, and how."""
+
+    checkpoint: str = "final"
+    replay: bool = False
+    """Every checkpoint of a run, instead of one."""
+    target: str | None = None
+    """What is said, instead of what the model would say."""
+    length: int = LENGTH
+    without_heads: tuple[str, ...] = ()
+    search: dict[str, Any] = field(default_factory=dict)
+    """Settings of the search: beams, …"""
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a page shows."""
+
+    runs: list[dict[str, Any]]
+    texts: list[str]
+    blocks: Blocks
+
+
+def build(
+    runs: Sequence[Run],
+    texts: Sequence[str],
+    options: Options = Options(),  # noqa: B008 (frozen)
+    tell: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Let each run read each text; `tell` hears of each checkpoint that is looked at."""
+    if not texts:
+        raise UserError("inspect: give a text to read")
+    blocks = Blocks()
+    found = []
+    for name, run in zip(_names(runs), runs, strict=True):
+        frames = []
+        for which in _checkpoints(run, options):
+            tell(f"{name}, checkpoint {which}")
+            frames.append(_frame(run, which, texts, options, blocks))
+        found.append({"name": name, "task": run.recipe.kind, "frames": frames})
+    return Report(found, list(texts), blocks)
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """The folders' names, whole where two are alike."""
+    short = [run.folder.resolve().name for run in runs]
+    return short if len(set(short)) == len(short) else [str(run.folder) for run in runs]
+
+
+def _checkpoints(run: Run, options: Options) -> list[str]:
+    if not options.replay:
+        return [options.checkpoint]
+    there = [str(c.update) for c in checkpoint.checkpoints(run.checkpoints) if not c.fault()]
+    if not there:
+        raise UserError(f"{run.folder} has no checkpoint to replay")
+    return there
+
+
+def _frame(
+    run: Run, which: str, texts: Sequence[str], options: Options, blocks: Blocks
+) -> dict[str, Any]:
+    """One checkpoint: what it makes of each text."""
+    task, model = run.task, run.model(which, options.device)
+    search = _search(run, options)
+    changes = [head(text, model) for text in options.without_heads]
+    readings = []
+    with intervene(model, *changes):
+        for text in texts:
+            reading = read(
+                run, task, model, text, search, target=options.target, length=options.length
+            )
+            readings.append(views(task, model, reading, blocks))
+    label = f"update {int(which):,}" if which.isdigit() else which
+    return {"label": label, "without": [str(change) for change in changes], "readings": readings}
+
+
+def _search(run: Run, options: Options) -> Part:
+    """Beam search, which has a tree to show, if the recipe does not say how it is done."""
+    chosen = getattr(run.recipe.task, "search", None)
+    if chosen is None or chosen.kind != "beam":
+        chosen = Part("beam", module("search", "beam").Config())
+    known = {name: value for name, value in options.search.items() if value is not None}
+    return Part("beam", type(chosen.config)(**(_fields(chosen.config) | known)))
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in config.__dataclass_fields__}
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    texts, levels = report.blocks.packed()
+    content = {"runs": report.runs, "texts": report.texts, "levels": levels}
+    style = _file("style.css")
+    scripts = [_file(name) for name in SCRIPTS]
+    policy = (
+        f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}"
+    )
+    blocks = (
+        f'<script type="text/plain" id="block-{number}">{text}</script>'
+        for number, text in texts.items()
+    )
+    parts = {
+        "policy": policy,
+        "style": f"<style>{style}</style>",
+        "data": f'<script type="application/json" id="data">{_json(content)}</script>',
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+        # After the scripts: the first view is drawn from data, then blocks as they are wanted.
+        "blocks": "\n".join(blocks),
+    }
+    return "".join(_filled(_file("page.html"), parts))
+
+
+def _filled(template: str, parts: dict[str, str]) -> Iterator[str]:
+    """`{{name}}` in the template is replaced once; what is put in is not looked at again."""
+    for piece in template.split("{{"):
+        name, close, rest = piece.partition("}}")
+        yield parts[name] + rest if close else piece
+
+
+def _file(name: str) -> str:
+    return (resources.files("regard.inspect") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: Any) -> str:
+    """JSON that can stand inside a script element: no `<` may begin a tag or a comment."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def write(path: Path | str, report: Report) -> Path:
+    """Write the page; lone surrogates, which UTF-8 cannot hold, become question marks."""
+    path = Path(path)
+    path.write_bytes(page(report).encode("utf-8", "replace"))
+    return path

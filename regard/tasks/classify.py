@@ -1,0 +1,364 @@
+"""Classify: seq2vec. A label for each text, or any number of them."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard import label_metrics, plots
+from regard.config import Recipe
+from regard.data import batching, files, tokenizers
+from regard.data.batching import Batches
+from regard.data.labelled import HeldOut, Text, texts
+from regard.data.labels import Labels
+from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.tokenizers import END, START, UNKNOWN
+from regard.data.words import Coded, Lexicon, Shelf, collate
+from regard.errors import RecipeError, UserError
+from regard.label_metrics import Judged
+from regard.metrics import Score, accuracy
+from regard.model import Model
+from regard.parts import Part, module
+from regard.tasks import Prediction
+from regard.types import Batch, Carry, Sizes, Terms
+
+PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
+SIDES = ("text", "label")
+METRICS = ("nll", "accuracy", "f1")
+BLOCK = 2048
+EDGES = 2
+"""START and END stand around every text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelConfig:
+    """What labels are like."""
+
+    kind: Literal["one", "several"] = "one"
+    """Each text has one label, or any number of them, none included."""
+    separator: str = ","
+    """What stands between several labels of a text; in JSONL they are a list."""
+    weights: Literal["none", "balanced"] = "none"
+    """Whether rare labels count more in training: so much that all labels count the same."""
+    unseen: Literal["refuse", "wrong"] = "refuse"
+    """What to do with a label that training never saw: refuse it with its file and line, or count
+    every prediction for its text as wrong (and leave it out of likelihoods)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sections of a recipe for classification, beside the model and the trainer."""
+
+    data: files.Config
+    """The texts. Columns are the label's and the text's, in this order."""
+    held_out: HeldOut
+    """What is kept from learning, where no files are named for it."""
+    labels: LabelConfig
+    """What labels are like."""
+    tokenizer: tokenizers.Config
+    """How text becomes symbols."""
+    batch: batching.Config
+    """How large a batch is."""
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what can be known to be wrong before any data is read."""
+    config: Config = recipe.task
+    if config.data.columns and len(config.data.columns) != 2:
+        raise RecipeError(
+            f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
+        )
+    config.held_out.check(config.data)
+    if config.labels.kind == "several" and not config.labels.separator:
+        raise RecipeError("labels.separator: several labels need one")
+    check_parts(recipe, "pool", METRICS)
+
+
+def check_parts(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
+    """The head must have a method, characters need words, the metric must be one of these."""
+    head, reads = recipe.model.head.kind, recipe.model.input
+    if not hasattr(module("heads", head).Head, method):
+        raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
+    spelt = reads.kind == "characters" or getattr(reads.config, "reads", "words") != "words"
+    if spelt and recipe.task.tokenizer.kind != "word":
+        raise RecipeError("model.input: characters of words need tokenizer.kind = 'word'")
+    if recipe.train.metric not in metrics:
+        raise RecipeError(
+            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(metrics)}"
+        )
+
+
+def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
+    """Read the data, train the tokenizer, write the stores: all of it into `folder`.
+
+    Tokenizer and labels of the run `given` are taken instead, if it is there.
+    """
+    report = Report()
+    learnt = list(_read(config, "train", config.data.policy, report))
+    if not learnt:
+        raise UserError("data.train: no text is left to learn from")
+    if given is not None:
+        lexicon, labels = Lexicon.load(given), Labels.load(given)
+    else:
+        lexicon = Lexicon.train(config.tokenizer, [text.text for text in learnt])
+        labels = Labels.count((label for text in learnt for label in text.labels), len(learnt))
+    lexicon.save(folder)
+    labels.save(folder)
+    for part in ("train", "validation"):
+        if config.held_out.has(config.data, part):
+            chosen = learnt if part == "train" else _chosen(config, part, config.data.policy)
+            met = report if part == "train" else Report()
+            rows = _encode(config, chosen, lexicon, labels, met)
+            size = max(len(lexicon.symbols), len(labels) + 1)
+            Shelf.write(folder / "store", part, size, rows)
+    report.used = len(Shelf(folder / "store", "train"))
+    if not report.used:
+        raise UserError(f"data.train: no text has at most {config.data.longest} symbols")
+    return report
+
+
+def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Text]:
+    """The texts of a part: of its own files, or of its share of the training files."""
+    data, held_out = config.data, config.held_out
+    separator = config.labels.separator if config.labels.kind == "several" else ""
+    paths = held_out.paths(data, part)
+    for text in texts(paths, data.columns, policy, report, header=data.header, separator=separator):
+        if held_out.holds(data, part, text.text):
+            yield text
+
+
+def _chosen(config: Config, part: files.Part, policy: Policy) -> list[Text]:
+    found = list(_read(config, part, policy, Report()))
+    if not found:
+        raise UserError(f"held_out.{part}: no text is drawn: take a larger share")
+    return found
+
+
+def _encode(
+    config: Config, found: Sequence[Text], lexicon: Lexicon, labels: Labels, report: Report
+) -> Iterator[tuple[Coded, list[int]]]:
+    """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
+    longest, stream = config.data.longest, iter(found)
+    while block := list(islice(stream, BLOCK)):
+        coded = lexicon.texts([text.text for text in block])
+        for text, code in zip(block, coded, strict=True):
+            if len(code.symbols) > longest:
+                what = f"more than {longest} symbols (data.longest)"
+                finding = Finding(text.path, text.line, what, excerpt(text.text))
+                report.add(finding)
+                if config.data.too_long == "refuse":
+                    raise UserError(f"{finding}: data.too_long = 'refuse'")
+                if config.data.too_long == "skip":
+                    continue
+            yield code.part(0, longest), [n + 1 for n in numbers(config, labels, text)]
+
+
+def numbers(config: Config, labels: Labels, text: Text) -> list[int]:
+    """A text's labels; −1 for one that training never saw, where that is allowed."""
+    if config.labels.unseen == "wrong":
+        return [labels.names.index(name) if name in labels.names else -1 for name in text.labels]
+    hint = "; labels.unseen = 'wrong' counts it as wrong"
+    return [labels.number(name, f"{text.path}:{text.line}", hint) for name in text.labels]
+
+
+class Task:
+    """Classification whose tokenizer, labels and stores lie in a run's folder."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        self.lexicon, self.labels = Lexicon.load(folder), Labels.load(folder)
+        self.source = self.lexicon.symbols
+        self.sizes = Sizes(labels=len(self.labels), **self.lexicon.sizes)
+        self.several = config.labels.kind == "several"
+        self._weights = self._balance() if config.labels.weights == "balanced" else None
+
+    def _balance(self) -> torch.Tensor:
+        """w_c = N / (C n_c), a mean of 1 over all texts; for several (N − n_c) / n_c, yes : no."""
+        counts = torch.tensor(self.labels.counts, dtype=torch.float32)
+        if self.several:
+            return (self.labels.texts - counts).clamp(min=1) / counts
+        return counts.sum() / (len(counts) * counts)
+
+    # Learning
+
+    def batches(self, seed: int) -> Batches:
+        shelf = Shelf(self.folder / "store", "train")
+        lengths = shelf.lengths[:, None] + EDGES
+
+        def make(ids: Sequence[int]) -> Batch:
+            tensors = collate([shelf[n] for n in ids], start=[START], end=[END])
+            tensors["labels"] = self._targets([shelf.labels(n) for n in ids])
+            return Batch(tensors=tensors, ids=tuple(ids), targets=len(ids))
+
+        return Batches(lengths, make, self.config.batch, seed)
+
+    def _targets(self, rows: Sequence[Any]) -> torch.Tensor:
+        """Numbers (B), or for several truth values (B, C), from numbers that count from 1."""
+        if not self.several:
+            return torch.tensor([int(row[0]) - 1 for row in rows])
+        truth = torch.zeros(len(rows), len(self.labels) + 1, dtype=torch.bool)
+        for line, row in zip(truth, rows, strict=True):
+            line[torch.as_tensor([int(n) for n in row], dtype=torch.long)] = True
+        return truth[:, 1:]
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """−log p(label | text)."""
+        memory = model.encode(batch)
+        assert memory is not None
+        head: Any = model.head
+        weights = None if self._weights is None else self._weights.to(model.device)
+        return head.loss(memory.states, batch["labels"], memory.mask, weights), None
+
+    def _logits(self, model: Model, rows: Sequence[Coded], batch: int = 0) -> NDArray[np.float64]:
+        """Logits (N, C) of texts, each as if it stood alone."""
+        model.eval()
+        head: Any = model.head
+        found = np.zeros((len(rows), len(self.labels)))
+        lengths = np.array([[len(row.symbols) + EDGES] for row in rows], np.int64).reshape(-1, 1)
+        budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
+        with torch.inference_mode():
+            for ids in batching.plan(lengths, budget):
+                tensors = collate([rows[n] for n in ids], start=[START], end=[END])
+                made = Batch(tensors=tensors, ids=tuple(ids.tolist()), targets=len(ids))
+                memory = model.encode(made.to(model.device))
+                found[ids] = head.logits(head.pool(memory)).double().cpu().numpy()
+        return found
+
+    def validate(self, model: Model) -> dict[str, float]:
+        if not self.config.held_out.has(self.config.data, "validation"):
+            return {}
+        judged = self._validation(model)
+        said, true = (
+            [self._names(row) for row in rows] for rows in (judged.chosen(), judged.truth)
+        )
+        return {
+            "nll": judged.nll(),
+            "accuracy": accuracy(said, [[row] for row in true]).value,
+            "f1": label_metrics.f1(said, true, self.labels.names)["f1"].value,
+        }
+
+    def calibrate(self, model: Model) -> dict[str, float]:
+        """Divide the logits by the temperature under which validation is likeliest."""
+        if not self.config.held_out.has(self.config.data, "validation"):
+            return {}
+        judged = self._validation(model)
+        factor = judged.temperature()
+        head: Any = model.head
+        with torch.no_grad():
+            head.temperature.mul_(factor)
+        after = replace(judged, logits=judged.logits / factor)
+        figures = {"ece_before": judged.calibration_error(), "ece": after.calibration_error()}
+        return {"temperature": float(head.temperature)} | figures
+
+    def _validation(self, model: Model) -> Judged:
+        shelf = Shelf(self.folder / "store", "validation")
+        everything = range(len(shelf))
+        truth = [[int(label) - 1 for label in shelf.labels(n)] for n in everything]
+        return Judged(self._logits(model, [shelf[n] for n in everything]), truth, self.several)
+
+    def _names(self, row: Sequence[int]) -> list[str]:
+        """Names in order; of a label that training never saw, none that could be predicted."""
+        return sorted(self.labels.names[n] if n >= 0 else "" for n in row)
+
+    # Using what was learnt
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        first: int = 0,
+    ) -> Iterator[Prediction]:
+        """Exactly one output per input, in order: the label, or several between separators."""
+        yield from self._outputs(model, inputs, batch)[1]
+
+    def _outputs(
+        self, model: Model, inputs: Sequence[str], batch: int
+    ) -> tuple[NDArray[np.float64], list[Prediction]]:
+        """Logits, NaN for an empty text, and predictions."""
+        rows, longest = self.lexicon.texts(inputs), self.config.data.longest
+        full = [n for n, text in enumerate(inputs) if text.strip()]
+        logits = np.full((len(rows), len(self.labels)), np.nan)
+        logits[full] = self._logits(model, [rows[n].part(0, longest) for n in full], batch)
+        outputs = [Prediction(text="", status="empty")] * len(rows)
+        for n in full:
+            status = "cut" if len(rows[n].symbols) > longest else "ok"
+            if all(symbol == UNKNOWN for symbol in rows[n].symbols):
+                status = "unknown"
+            outputs[n] = self._prediction(rows[n], logits[n : n + 1], status)
+        return logits, outputs
+
+    def _prediction(self, row: Coded, logits: NDArray[np.float64], status: str) -> Prediction:
+        judged = Judged(logits, [], self.several)
+        [chosen], [chances] = judged.chosen(), judged.log_probs()
+        names = [self.labels.names[n] for n in chosen]
+        return Prediction(
+            text=self.config.labels.separator.join(names),
+            status=status,
+            score=-replace(judged, truth=[chosen]).nll(),
+            tokens=names,
+            log_probs=chances[chosen].tolist(),
+            source=self.source.pieces([int(symbol) for symbol in row.symbols]),
+            probabilities=dict(zip(self.labels.names, np.exp(chances).tolist(), strict=True)),
+        )
+
+    def references(self, part: files.Part) -> tuple[list[str], list[str]]:
+        """Texts and labels of a part, every line of it."""
+        found = self._texts(part)
+        separator = self.config.labels.separator
+        return [text.text for text in found], [separator.join(text.labels) for text in found]
+
+    def _texts(self, part: files.Part) -> list[Text]:
+        return _chosen(self.config, part, Policy(broken=self.config.data.broken, empty="keep"))
+
+    def evaluate(
+        self, model: Model, part: files.Part, search: Part, *, batch: int = 64
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Accuracy, F₁, likelihood and calibration on a part. Every line counts, empty ones as
+        wrong. A picture of what is taken for what is put into the run's folder."""
+        found = self._texts(part)
+        truth = [numbers(self.config, self.labels, text) for text in found]
+        logits, outputs = self._outputs(model, [text.text for text in found], batch)
+        said = [sorted(output.tokens) for output in outputs]
+        true = [sorted(text.labels) for text in found]
+        names = sorted({*self.labels.names, *(name for row in true for name in row)})
+        scores = {"accuracy": accuracy(said, [[row] for row in true])}
+        scores |= label_metrics.f1(said, true, names)
+        full = [n for n, row in enumerate(logits) if not np.isnan(row).any()]
+        if not self.several:
+            del scores["f1.micro"]  # which is the accuracy
+            pairs = [(outputs[n].text, true[n][0]) for n in full]
+            # A run that is only to be read can still be scored.
+            with suppress(OSError):
+                table = label_metrics.confusion(pairs, names)
+                plots.matrix(table, names, self.folder / f"confusion-{part}.png")
+        judged = Judged(logits[full], [truth[n] for n in full], self.several)
+        return scores | (judged.scores() if full else {}), outputs
+
+    def score(
+        self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        """log-probability of each given label (or set of labels), in order."""
+        longest, separator = self.config.data.longest, self.config.labels.separator
+        rows = [row.part(0, longest) for row in self.lexicon.texts(inputs)]
+        logits = self._logits(model, rows, batch)
+        for n, text in enumerate(outputs):
+            names = text.split(separator) if self.several else [text]
+            given = [name.strip() for name in names if name.strip() or not self.several]
+            truth = [self.labels.number(name, f"label {n + 1}") for name in given]
+            nll = Judged(logits[n : n + 1], [truth], self.several).nll()
+            yield {
+                "log_prob": -nll,
+                "perplexity": math.exp(min(nll, 700.0)),
+                "tokens": given,
+                "log_probs": [-nll],
+            }

@@ -1,0 +1,408 @@
+"""Tag: seq2seq, aligned. A label, or a number, for each word, however it is cut into symbols."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard import label_metrics, plots
+from regard.config import Recipe
+from regard.data import batching, files, tags as scales, tokenizers
+from regard.data.batching import Batches
+from regard.data.labelled import HeldOut, Sentence, sentences
+from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.store import Array
+from regard.data.tags import UNKNOWN as NO_TAG, Numbers
+from regard.data.tokenizers import UNKNOWN
+from regard.data.words import Coded, Lexicon, Shelf, collate
+from regard.errors import RecipeError, UserError
+from regard.metrics import Score
+from regard.model import Model
+from regard.parts import Part
+from regard.tasks import Prediction
+from regard.tasks.classify import check_parts
+from regard.types import Batch, Carry, Sizes, Terms
+
+PARTS = {"input": "tokens", "encoder": "rnn", "head": "tags"}
+SIDES = ("words", "tags")
+METRICS = {"tags": ("nll", "accuracy", "f1"), "real": ("nll", "mse", "mae")}
+BLOCK = 2048
+DRAWN = 64
+"""A table of more labels than this is not drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelConfig:
+    """What tags are like."""
+
+    kind: Literal["tags", "real"] = "tags"
+    """Names, or numbers such as angles."""
+    unseen: Literal["refuse", "wrong"] = "refuse"
+    """What to do with a tag that training never saw: refuse it with its file and line, or count
+    every prediction for its word as wrong (and leave it out of likelihoods)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sections of a recipe for tagging, beside the model and the trainer."""
+
+    unit: Literal["words", "characters"] = "words"
+    """What a line to be tagged is made of: words between blanks, or single characters."""
+    data: files.Config
+    """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
+    numbers (other columns; -1 is the last), keys (JSONL)."""
+    held_out: HeldOut
+    """What is kept from learning, where no files are named for it."""
+    labels: LabelConfig
+    """What tags are like."""
+    tokenizer: tokenizers.Config
+    """How a word becomes symbols; its first one stands for it."""
+    batch: batching.Config
+    """How large a batch is."""
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what can be known to be wrong before any data is read."""
+    config: Config = recipe.task
+    if len(config.data.columns) > 2:
+        raise RecipeError("data.columns: the word's and the tag's are wanted, or the tag's alone")
+    if config.data.header:
+        raise RecipeError("data.header: files of words and tags have none")
+    if config.tokenizer.split == "punctuation":
+        raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
+    config.held_out.check(config.data)
+    check_parts(recipe, "best", METRICS[config.labels.kind])
+    if config.labels.kind == "real" and recipe.model.head.config.crf:
+        raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
+
+
+def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
+    """Read the data, train the tokenizer, write the stores: all of it into `folder`.
+
+    Tokenizer and tags of the run `given` are taken instead, if it is there.
+    """
+    report = Report()
+    learnt = _chosen(config, "train", config.data.policy, report)
+    if given is None:
+        lexicon = Lexicon.train(config.tokenizer, [" ".join(each.words) for each in learnt])
+        tags = scales.count(config.labels.kind, [tag for each in learnt for tag in each.tags])
+    else:
+        lexicon = Lexicon.load(given)
+        tags = scales.load(config.labels.kind, given)
+    lexicon.save(folder)
+    tags.save(folder)
+    for part in ("train", "validation"):
+        if config.held_out.has(config.data, part):
+            train = part == "train"
+            chosen = learnt if train else _chosen(config, part, config.data.policy, Report())
+            rows = _encode(config, chosen, lexicon, tags, report if train else Report())
+            Shelf.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
+    report.used = len(Shelf(folder / "store", "train"))
+    if not report.used:
+        raise UserError(f"data.train: no sentence has at most {config.data.longest} symbols")
+    return report
+
+
+def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) -> list[Sentence]:
+    """The sentences of a part: of its own files, or of its share of the training files."""
+    data, held_out = config.data, config.held_out
+    real = config.labels.kind == "real"
+    read = sentences(held_out.paths(data, part), data.columns, policy, report, part, real=real)
+    found = [each for each in read if held_out.holds(data, part, " ".join(each.words))]
+    if not found:
+        raise UserError(f"{part}: no sentence is left: see data.{part} and held_out")
+    return found
+
+
+def _encode(
+    config: Config, found: Sequence[Sentence], lexicon: Lexicon, tags: scales.Scale, report: Report
+) -> Iterator[tuple[Coded, Sequence[int]]]:
+    """Symbols and tags of each sentence; too long as the recipe says, cut after a whole word."""
+    longest, stream = config.data.longest, iter(found)
+    while block := list(islice(stream, BLOCK)):
+        coded = lexicon.sentences([each.words for each in block])
+        for each, code in zip(block, coded, strict=True):
+            first = code.windows(longest)[0]
+            if len(first.symbols) < len(code.symbols):
+                what = f"more than {longest} symbols (data.longest)"
+                finding = Finding(each.path, each.line, what, excerpt(" ".join(each.words)))
+                report.add(finding)
+                if config.data.too_long == "refuse":
+                    raise UserError(f"{finding}: data.too_long = 'refuse'")
+                if config.data.too_long == "skip":
+                    continue
+            stored = tags.stored(each.tags, f"{each.path}:{each.line}", config.labels.unseen)
+            yield first, stored[: len(first.pieces)]
+
+
+class Tagged(NamedTuple):
+    """What the model says of a sentence: a number and its log-probability for each word."""
+
+    values: NDArray[np.float64]
+    log_probs: NDArray[np.float64]
+
+
+class Task:
+    """Tagging whose tokenizer, tags and stores lie in a run's folder."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        self.lexicon, self.tags = Lexicon.load(folder), scales.load(config.labels.kind, folder)
+        self.source = self.lexicon.symbols
+        self.sizes = Sizes(labels=self.tags.outputs, **self.lexicon.sizes)
+        self.real = config.labels.kind == "real"
+
+    # Learning
+
+    def batches(self, seed: int) -> Batches:
+        shelf = Shelf(self.folder / "store", "train")
+
+        def make(ids: Sequence[int]) -> Batch:
+            return self._batch([shelf[n] for n in ids], [shelf.labels(n) for n in ids], ids)
+
+        return Batches(shelf.lengths[:, None], make, self.config.batch, seed)
+
+    def _batch(
+        self, rows: Sequence[Coded], tags: Sequence[Sequence[int] | Array], ids: Sequence[int]
+    ) -> Batch:
+        tensors = collate(rows) | {"tags": self.tags.targets(tags)}
+        known = ~tensors["tags"].isnan() if self.real else tensors["tags"] >= 0
+        return Batch(tensors=tensors, ids=tuple(ids), targets=int(known.sum()))
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """−log p(tags | words), or the squared error."""
+        return model.head.loss(_words(model, batch), batch["tags"], batch["word_mask"]), None
+
+    def _run(
+        self, model: Model, rows: Sequence[Coded], tags: Sequence[Any] | None = None, size: int = 0
+    ) -> list[Tagged]:
+        """What the model says of sentences, or how likely it finds their tags, one by one."""
+        model.eval()
+        head: Any = model.head
+        found: dict[int, Tagged] = {}
+        lengths = np.array([[len(row.symbols)] for row in rows], np.int64).reshape(-1, 1)
+        budget = batching.Config(tokens=self.config.batch.tokens, sentences=size)
+        given = [[0] * len(row.pieces) for row in rows] if tags is None else tags
+        with torch.inference_mode():
+            for ids in batching.plan(lengths, budget):
+                made = self._batch([rows[n] for n in ids], [given[n] for n in ids], ids.tolist())
+                batch = made.to(model.device)
+                hidden, mask = _words(model, batch), batch["word_mask"]
+                if tags is not None:
+                    values, chances = batch["tags"], head.log_probs(hidden, batch["tags"], mask)
+                elif self.real:
+                    values = head.logits(hidden).squeeze(-1)
+                    chances = torch.zeros_like(values)
+                else:
+                    values, chances = head.best(hidden, mask)
+                table = torch.stack([values.double(), chances.double()]).cpu().numpy()
+                for n, value, chance in zip(ids.tolist(), *table, strict=True):
+                    words = len(rows[n].pieces)
+                    found[n] = Tagged(value[:words], chance[:words])
+        return [found[n] for n in range(len(rows))]
+
+    def validate(self, model: Model) -> dict[str, float]:
+        if not self.config.held_out.has(self.config.data, "validation"):
+            return {}
+        rows, stored = self._validation()
+        if self.real:
+            scores = self._errors(model, rows, stored)
+            mse = max(scores["mse"].value / self._deviation**2, 1e-12)
+            nll = 0.5 * math.log(2 * math.pi * math.e * mse)  # with the best deviation
+        else:
+            said = [self.tags.texts(each.values) for each in self._run(model, rows)]
+            true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in stored]
+            scores = label_metrics.tags(said, true, self._names)
+            nll = self._nll(self._run(model, rows, stored), stored)
+        wanted = METRICS[self.config.labels.kind]
+        return {"nll": nll} | {name: scores[name].value for name in wanted if name in scores}
+
+    def _validation(self) -> tuple[list[Coded], list[Array]]:
+        shelf = Shelf(self.folder / "store", "validation")
+        everything = range(len(shelf))
+        return [shelf[n] for n in everything], [shelf.labels(n) for n in everything]
+
+    def _nll(self, said: Sequence[Tagged], stored: Sequence[Any]) -> float:
+        """The mean of −log p over the tags that are known."""
+        known = sum(int(np.count_nonzero(row)) for row in stored)
+        return 0.0 - math.fsum(each.log_probs.sum() for each in said) / max(1, known)
+
+    def _errors(
+        self, model: Model, rows: Sequence[Coded], stored: Sequence[Any]
+    ) -> dict[str, Score]:
+        """Errors of numbers, in the units of the data."""
+        pairs = zip(self._run(model, rows), stored, strict=True)
+        gaps = [said.values - self.tags.targets([row])[0].numpy() for said, row in pairs]
+        return label_metrics.errors(self._deviation * np.concatenate(gaps))
+
+    def calibrate(self, model: Model) -> dict[str, float]:
+        """The deviation of numbers from what is predicted: the root of the mean squared error."""
+        if not self.real or not self.config.held_out.has(self.config.data, "validation"):
+            return {}
+        root = math.sqrt(self._errors(model, *self._validation())["mse"].value)
+        head: Any = model.head
+        with torch.no_grad():
+            head.deviation.fill_(max(root / self._deviation, 1e-6))
+        return {"deviation": root}
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return () if isinstance(self.tags, Numbers) else self.tags.labels.names
+
+    @property
+    def _deviation(self) -> float:
+        return self.tags.deviation if isinstance(self.tags, Numbers) else 1.0
+
+    # Using what was learnt
+
+    def _cut(self, line: str) -> list[str]:
+        return line.split() if self.config.unit == "words" else list("".join(line.split()))
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        first: int = 0,
+    ) -> Iterator[Prediction]:
+        """Exactly one output per input, in order, and in it exactly one tag per word.
+
+        A sentence with more symbols than `data.longest` is read in parts, and its status says so.
+        """
+        yield from self._outputs(model, [self._cut(line) for line in inputs], batch)
+
+    def _outputs(
+        self, model: Model, found: Sequence[Sequence[str]], batch: int
+    ) -> list[Prediction]:
+        outputs = []
+        tagged = self._tag(model, found, None, batch)
+        for words, (coded, said) in zip(found, tagged, strict=True):
+            if not words:
+                outputs.append(Prediction(text="", status="empty"))
+                continue
+            status = "cut" if len(coded.symbols) > self.config.data.longest else "ok"
+            if all(symbol == UNKNOWN for symbol in coded.symbols):
+                status = "unknown"
+            tags = self.tags.texts(said.values)
+            outputs.append(
+                Prediction(
+                    text=" ".join(tags),
+                    status=status,
+                    score=float(said.log_probs.sum()),
+                    tokens=tags,
+                    log_probs=[] if self.real else said.log_probs.tolist(),
+                    source=list(words),
+                )
+            )
+        return outputs
+
+    def _tag(
+        self, model: Model, found: Sequence[Sequence[str]], tags: Sequence[Any] | None, size: int
+    ) -> list[tuple[Coded, Tagged]]:
+        """`_run` for sentences of any length."""
+        coded = self.lexicon.sentences(found)
+        longest = self.config.data.longest
+        parts = [code.windows(longest) if len(code.pieces) else [] for code in coded]
+        given = None
+        if tags is not None:
+            sizes = [[len(part.pieces) for part in each] for each in parts]
+            given = [part for pair in zip(tags, sizes, strict=True) for part in _split(*pair)]
+        said = iter(self._run(model, [part for each in parts for part in each], given, size))
+        joined = []
+        for code, each in zip(coded, parts, strict=True):
+            pieces = [Tagged(np.zeros(0), np.zeros(0)), *(next(said) for _ in each)]
+            joined.append((code, Tagged(*map(np.concatenate, zip(*pieces, strict=True)))))
+        return joined
+
+    def references(self, part: files.Part) -> tuple[list[str], list[str]]:
+        """Words and tags of a part, a sentence a line; blanks inside a word become “_”."""
+        found = self._sentences(part)
+        between = " " if self.config.unit == "words" else ""
+        words = [between.join("_".join(w.split()) for w in each.words) for each in found]
+        return words, [" ".join(each.tags) for each in found]
+
+    def _sentences(self, part: files.Part) -> list[Sentence]:
+        policy = Policy(broken=self.config.data.broken, empty="skip")
+        return _chosen(self.config, part, policy, Report())
+
+    def evaluate(
+        self, model: Model, part: files.Part, search: Part, *, batch: int = 64
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Accuracy over words, F₁ over spans (or classes), likelihood; or errors of numbers.
+
+        A picture of what is taken for what is put into the run's folder.
+        """
+        found = self._sentences(part)
+        words, true = ([each[side] for each in found] for side in (2, 3))
+        stored = [
+            self.tags.stored(each.tags, f"{each.path}:{each.line}", self.config.labels.unseen)
+            for each in found
+        ]
+        outputs = self._outputs(model, words, batch)
+        said = [output.tokens for output in outputs]
+        if self.real:
+            pairs = label_metrics.known(said, true, NO_TAG)
+            gaps = np.array([float(tag) - float(reference) for tag, reference in pairs])
+            return label_metrics.errors(gaps), outputs
+        scores = label_metrics.tags(said, true, self._names, NO_TAG)
+        nll = self._nll([each for _, each in self._tag(model, words, stored, batch)], stored)
+        unseen = sum(tag not in (*self._names, NO_TAG) for row in true for tag in row)
+        scores["nll"] = label_metrics.score("nll", nll, f"unseen:{unseen}", higher=False)
+        self._draw(part, label_metrics.known(said, true, NO_TAG))
+        return scores, outputs
+
+    def _draw(self, part: str, pairs: list[tuple[str, str]]) -> None:
+        names = sorted({name for pair in pairs for name in pair})
+        if len(names) <= DRAWN:
+            # A run that is only to be read can still be scored.
+            with suppress(OSError):
+                table = label_metrics.confusion(pairs, names)
+                plots.matrix(table, names, self.folder / f"confusion-{part}.png")
+
+    def score(
+        self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        """log-probability (density, of numbers) of given tags, in order; “_” is not asked for."""
+        found = [self._cut(line) for line in inputs]
+        tags = [line.split() for line in outputs]
+        rows = []
+        for n, (words, given) in enumerate(zip(found, tags, strict=True), 1):
+            if len(words) != len(given):
+                raise UserError(f"line {n}: {len(words)} words, but {len(given)} tags")
+            rows.append(self.tags.stored(given, f"line {n}"))
+        for given, (_, said) in zip(tags, self._tag(model, found, rows, batch), strict=True):
+            pairs = zip(said.log_probs.tolist(), given, strict=True)
+            chances = [chance for chance, tag in pairs if tag != NO_TAG]
+            total = math.fsum(chances)
+            yield {
+                "log_prob": total,
+                "perplexity": math.exp(min(-total / max(1, len(chances)), 700.0)),
+                "tokens": given,
+                "log_probs": chances,
+            }
+
+
+def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
+    """The state of each word's first symbol."""
+    memory = model.encode(batch)
+    assert memory is not None
+    places = batch["first"][..., None].expand(-1, -1, memory.states.shape[-1])
+    return memory.states.gather(1, places)
+
+
+def _split(row: Any, sizes: Sequence[int]) -> Iterator[Any]:
+    start = 0
+    for size in sizes:
+        yield row[start : start + size]
+        start += size

@@ -1,0 +1,136 @@
+"""The gradient on its way back through time, and its picture."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from regard import model, plots
+from regard.decoders import rnn, transformer
+from regard.encoders import rnn as encoding
+from regard.errors import UserError
+from regard.heads import vocabulary
+from regard.inputs import tokens as symbols
+from regard.inspect.gradients import gradient_norms, last_symbol
+from regard.layers.probe import probe, scope
+from regard.layers.recurrent import Elman, Kind
+from regard.parts import Part
+from regard.tasks.translate import collate
+from regard.types import Batch, Sizes
+
+B, V, D = 3, 11, 16
+
+
+def language_model(kind: str, config: Any) -> model.Model:
+    chosen = model.Config(
+        dim=D, decoder=Part(kind, config), head=Part("vocabulary", vocabulary.Config())
+    )
+    return model.build(chosen, Sizes(target=V)).eval()
+
+
+def a_batch(length: int) -> Batch:
+    drawn = torch.randint(3, V, (B, length - 1)).tolist()
+    return collate([[]] * B, drawn, range(B))
+
+
+def test_norms_of_a_linear_network() -> None:
+    """h_t = V h_{t−1} + x_t with V = ½ 1, L = gᵀ h_T:  ∂L/∂h_t = 2^(t−T) g, and so is ∂L/∂x_t."""
+    layer = Elman(2, 2, "relu")
+    with torch.no_grad():
+        for weight, value in zip(layer.weights[:2], (1.0, 0.5), strict=True):
+            weight.copy_(value * torch.eye(2))
+    x, g = torch.rand(1, 6, 2), torch.tensor([3.0, 4.0])
+
+    def loss() -> Tensor:
+        with scope("layer"):
+            states: Tensor = layer(x)[0]
+        return states[0, -1] @ g
+
+    expected = [5 * 2.0 ** (t - 5) for t in range(6)]
+    assert gradient_norms(loss, "layer.state")[0].tolist() == pytest.approx(expected)
+
+
+def test_a_norm_may_be_smaller_than_its_square_can_be() -> None:
+    """1e-30 is a number in float32, 1e-60 is not."""
+    x = torch.ones(1, 2, 3)
+    norms = gradient_norms(lambda: 1e-30 * probe("x", x).sum(), "x")
+    assert norms[0].tolist() == pytest.approx([3**0.5 * 1e-30] * 2, abs=0)
+
+
+def test_the_lstm_keeps_more_of_the_gradient_than_the_rnn() -> None:
+    length = 100
+    batch = a_batch(length)
+    kept = {}
+    cells: list[Kind] = ["rnn_tanh", "lstm"]
+    for cell in cells:
+        net = language_model("rnn", rnn.Config(cell=cell))
+        norms = gradient_norms(partial(last_symbol, net, batch), "decoder.layer.0.state")
+        assert norms.shape == (B, length)
+        assert (norms[:, -1] > 0).all()
+        kept[cell] = (norms[:, 0] / norms[:, -1]).log10().median().item()
+    assert kept["lstm"] > kept["rnn_tanh"] + 5, "powers of ten"
+    assert kept["rnn_tanh"] < -8
+
+    # Attention reaches back in one step.
+    net = language_model("transformer", transformer.Config(layers=2, heads=2, inner=32))
+    norms = gradient_norms(lambda: last_symbol(net, batch), "decoder.input")
+    assert (norms[:, 0] / norms[:, -1]).log10().median() > -3
+
+
+@pytest.mark.parametrize("place", ["encoder.input", "encoder.layer.0.backward.state"])
+def test_norms_of_an_encoder(place: str) -> None:
+    config = model.Config(
+        dim=D,
+        tie="output",
+        input=Part("tokens", symbols.Config()),
+        encoder=Part("rnn", encoding.Config(layers=1)),
+        decoder=Part("rnn", rnn.Config(input_feeding=True)),
+        head=Part("vocabulary", vocabulary.Config()),
+    )
+    net = model.build(config, Sizes(source=V, target=V)).eval()
+    batch = collate([[4, 5, 6], [7]], [[4, 5], [6, 7]], range(2))
+    norms = gradient_norms(lambda: last_symbol(net, batch), place)
+    assert torch.equal(norms > 0, batch["source_mask"])
+
+    net.requires_grad_(False)
+    frozen = gradient_norms(lambda: last_symbol(net, batch), "encoder.input")
+    if place == "encoder.input":
+        torch.testing.assert_close(frozen, norms)
+
+
+def test_what_enters_has_a_gradient_wherever_it_counts() -> None:
+    """Rows of different lengths: behind its last target nothing of a row counts."""
+    net = language_model("rnn", rnn.Config(order="before"))
+    batch = collate([[]] * 2, [[4, 5, 6], [7]], range(2))
+    norms = gradient_norms(lambda: last_symbol(net, batch), "decoder.input")
+    assert torch.equal(norms > 0, batch["target_mask"])
+
+
+@pytest.mark.parametrize("place", ["decoder.layer.3.state", "decoder", "state"])
+def test_an_unknown_place_is_refused(place: str) -> None:
+    net, batch = language_model("rnn", rnn.Config()), a_batch(3)
+    with pytest.raises(UserError, match=rf"'{place}' is no place .* decoder\.layer\.0\.state"):
+        gradient_norms(lambda: last_symbol(net, batch), place)
+
+
+def test_lines_are_where_their_values_are(tmp_path: Path) -> None:
+    groups = {"rnn": [1e-8, 1e-4, 1.0], "lstm": [0.0, 0.5], "one": [2.0]}
+    figure = plots.lines_figure(groups, "Gradient", "position", "norm", log=True)
+    ax = figure.axes[0]
+    drawn = [(np.array(a.get_xdata()), np.array(a.get_ydata())) for a in ax.get_lines()]
+    np.testing.assert_array_equal(drawn[0], [[1, 2, 3], [1e-8, 1e-4, 1.0]])
+    np.testing.assert_array_equal(drawn[1], [[1, 2], [np.nan, 0.5]])
+    assert ax.get_yscale() == "log"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rnn", "lstm", "one"]
+    assert plots.lines_figure(groups, "t", "x", "y").axes[0].get_yscale() == "linear"
+    assert not plots.lines_figure({"a": [1.0]}, "t", "x", "y").legends
+    many = plots.lines_figure({str(n): [1.0, 2.0] for n in range(20)}, "t", "x", "y")
+    assert len({(a.get_color(), a.get_linestyle()) for a in many.axes[0].get_lines()}) == 20
+    with pytest.raises(UserError, match="no line to draw"):
+        plots.lines_figure({"a": []}, "t", "x", "y")
+    plots.lines(groups, tmp_path / "lines.svg", "Gradient", "position", "norm", log=True)
+    assert "Gradient" in (tmp_path / "lines.svg").read_text()

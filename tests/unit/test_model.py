@@ -1,0 +1,281 @@
+"""Where the parts meet: sizes of the known models, tied weights, absent parts."""
+
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import config as recipes
+from regard.decoders import transformer
+from regard.errors import RecipeError
+from regard.heads import vocabulary
+from regard.inputs import tokens
+from regard.layers.embedding import Embedding
+from regard.model import Config, Model, build
+from regard.parts import Part
+from regard.train import schedule
+from regard.train.checkpoint import put_weights, weights_of
+from regard.types import Batch, Sizes
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+LAYERS, HEADS, DIM, INNER, SOURCE, TARGET = 2, 3, 21, 13, 17, 19
+
+Tie = Literal["none", "output", "all"]
+
+
+def make(
+    tie: Tie = "none",
+    *,
+    reads: bool = True,
+    encoder: bool = True,
+    scale: bool = True,
+    head: vocabulary.Config | None = None,
+    **options: Any,
+) -> Model:
+    stack = transformer.Config(**{"layers": LAYERS, "heads": HEADS, "inner": INNER, **options})
+    config = Config(
+        dim=DIM,
+        tie=tie,
+        scale=scale,
+        input=Part("tokens", tokens.Config()) if reads else None,
+        encoder=Part("transformer", stack) if reads and encoder else None,
+        decoder=Part("transformer", stack),
+        head=Part("vocabulary", head or vocabulary.Config()),
+    )
+    shared = tie == "all"
+    return build(config, Sizes(source=TARGET if shared else SOURCE, target=TARGET, shared=shared))
+
+
+def batch(source: Tensor) -> Batch:
+    mask = torch.ones_like(source, dtype=torch.bool)
+    tensors = {"source": source, "source_mask": mask}
+    return Batch(tensors=tensors, ids=tuple(range(len(source))), targets=0)
+
+
+def logits(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return model.head.logits(model.decode(target, model.start(batch(source)))[0])
+
+
+# Sizes
+
+
+def attention_size(dim: int) -> int:
+    return 4 * (dim * dim + dim)
+
+
+def feedforward_size(dim: int, inner: int) -> int:
+    return dim * inner + inner + inner * dim + dim
+
+
+def transformer_size(layers: int, dim: int, inner: int) -> int:
+    """Encoder and decoder by the paper's figure 1; a norm has a gain and a bias."""
+    encoder = attention_size(dim) + feedforward_size(dim, inner) + 2 * 2 * dim
+    decoder = 2 * attention_size(dim) + feedforward_size(dim, inner) + 3 * 2 * dim
+    return layers * (encoder + decoder)
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "dim", "inner"),
+    [("transformer-base", 65e6, 512, 2048), ("transformer-big", 213e6, 1024, 4096)],
+)
+def test_the_papers_models_have_their_size(
+    name: str, published: float, dim: int, inner: int
+) -> None:
+    recipe = recipes.load(RECIPES / f"{name}.toml")
+    symbols = recipe.task.tokenizer.size
+    with torch.device("meta"):
+        model = build(recipe.model, Sizes(source=symbols, target=symbols, shared=True))
+    assert symbols == 37_000
+    assert model.size() == symbols * dim + transformer_size(6, dim, inner)
+    assert model.size() == pytest.approx(published, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("name", "dropout", "updates", "average"),
+    [("transformer-base", 0.1, 100_000, 5), ("transformer-big", 0.3, 300_000, 20)],
+)
+def test_the_papers_recipes_say_what_the_paper_says(
+    name: str, dropout: float, updates: int, average: int
+) -> None:
+    recipe = recipes.load(RECIPES / f"{name}.toml")
+    model, train, task = recipe.model, recipe.train, recipe.task
+    assert recipe.kind == "translate"
+    for part in (model.encoder, model.decoder):
+        assert (part.config.norm, part.config.position) == ("post", "sinusoidal")
+        assert (part.config.layers, part.config.dropout) == (6, dropout)
+        assert model.dim // part.config.heads == 64
+    assert (model.tie, model.scale, model.head.config.smoothing) == ("all", True, 0.1)
+    adam = train.optimizer
+    assert (adam.kind, adam.beta1, adam.beta2, adam.epsilon) == ("adam", 0.9, 0.98, 1e-9)
+    assert task.batch.tokens * train.accumulate == 25_000
+    assert (train.updates, train.average, train.average_of) == (updates, average, "last")
+    assert (task.search.kind, task.search.config.beams) == ("beam", 4)
+    assert task.search.config.length_penalty == 0.6
+    highest = schedule.rate(train.schedule, adam.rate, 4000, updates, model.dim)
+    assert highest == pytest.approx(model.dim**-0.5 * 4000**-0.5)
+    later = schedule.rate(train.schedule, adam.rate, 16_000, updates, model.dim)
+    assert later == pytest.approx(highest / 2)
+
+
+# Tied weights
+
+STACKS = transformer_size(LAYERS, DIM, INNER)
+
+
+@pytest.mark.parametrize(
+    ("tie", "tables"),
+    [
+        ("none", {"input.embedding": SOURCE, "decoder.embedding": TARGET, "head": TARGET}),
+        ("output", {"input.embedding": SOURCE, "decoder.embedding": TARGET}),
+        ("all", {"input.embedding": TARGET}),
+    ],
+)
+def test_a_tied_table_is_one_parameter_stored_once(tie: Tie, tables: dict[str, int]) -> None:
+    model = make(tie)
+    stored = weights_of(model)
+    found = {
+        name.removesuffix(".weight"): len(t) for name, t in stored.items() if ".blocks." not in name
+    }
+    assert found == tables
+    assert model.size() == sum(t.numel() for t in stored.values())
+    assert model.size() == STACKS + sum(tables.values()) * DIM
+    head = model.get_parameter("head.weight")
+    target = model.get_parameter("decoder.embedding.weight")
+    source = model.get_parameter("input.embedding.weight")
+    assert (head is target, source is target) == (tie != "none", tie == "all")
+
+
+def test_stored_weights_make_the_same_model_tied_again() -> None:
+    source, target = torch.randint(TARGET, (2, 5)), torch.randint(TARGET, (2, 7))
+    first, second = make("all").eval(), make("all").eval()
+    assert not logits(first, source, target).allclose(logits(second, source, target))
+    put_weights(second, weights_of(first), "test")
+    assert logits(first, source, target).equal(logits(second, source, target))
+    assert second.get_parameter("head.weight") is second.get_parameter("input.embedding.weight")
+
+
+def test_a_tied_table_learns_from_all_its_places() -> None:
+    """Row 3 is only read by the encoder, row 5 only by the decoder, row 7 is only predicted."""
+    model = make("all", dropout=0.0)
+    logits(model, torch.tensor([[3]]), torch.tensor([[5]]))[0, 0, 7].backward()
+    table = model.get_parameter("input.embedding.weight")
+    assert table.grad is not None
+    assert table.grad.abs().sum(-1).nonzero().flatten().tolist() == [3, 5, 7]
+
+
+def test_tying_all_needs_one_vocabulary() -> None:
+    config = Config(
+        dim=DIM,
+        tie="all",
+        input=Part("tokens", tokens.Config()),
+        encoder=Part("transformer", transformer.Config(heads=HEADS)),
+        decoder=Part("transformer", transformer.Config(heads=HEADS)),
+        head=Part("vocabulary", vocabulary.Config()),
+    )
+    with pytest.raises(RecipeError, match=r"model\.tie: 'all' needs one vocabulary"):
+        build(config, Sizes(source=SOURCE, target=TARGET))
+
+
+def test_a_head_may_have_a_bias_of_its_own() -> None:
+    plain, biased = make("output"), make("output", head=vocabulary.Config(bias=True))
+    assert biased.size() - plain.size() == TARGET
+    assert weights_of(biased).keys() - weights_of(plain).keys() == {"head.bias"}
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [
+        ({"bias": False}, -LAYERS * (3 * 4 * DIM + 2 * (INNER + DIM))),  # 3 attentions, 2 networks
+        ({"normalisation": "rms"}, -5 * LAYERS * DIM),  # no bias in any norm
+        ({"activation": "swiglu"}, 2 * LAYERS * (DIM * INNER + INNER)),  # one more projection
+        ({"activation": "silu"}, 0),
+        ({"norm": "pre"}, 2 * 2 * DIM),  # one more norm at the end of each stack
+        ({"position": "learned", "limit": 31}, 2 * 31 * DIM),
+        ({"position": "one_hot", "limit": 11}, 0),
+    ],
+)
+def test_settings_change_the_size_as_they_should(options: dict[str, Any], difference: int) -> None:
+    assert make(**options).size() - make().size() == difference
+
+
+# Absent parts
+
+
+def test_a_model_needs_a_head() -> None:
+    with pytest.raises(RecipeError, match=r"model\.head: a model needs a head"):
+        build(Config(dim=DIM), Sizes(target=TARGET))
+
+
+def test_a_language_model_reads_nothing_but_its_own_past() -> None:
+    model = make("output", reads=False).eval()
+    given, target = batch(torch.randint(SOURCE, (2, 5))), torch.randint(TARGET, (2, 7))
+    assert model.encode(given) is None
+    assert not any("cross" in name for name, _ in model.named_parameters())
+    hidden, _ = model.decode(target, model.start(given))
+    assert hidden.shape == (2, 7, DIM)
+    one_way = LAYERS * (attention_size(DIM) + feedforward_size(DIM, INNER) + 2 * 2 * DIM)
+    assert model.size() == TARGET * DIM + one_way
+
+
+def test_without_an_encoder_the_decoder_looks_at_the_input_itself() -> None:
+    model = make(encoder=False).eval()
+    source, target = torch.arange(5)[None], torch.randint(TARGET, (1, 7))
+    memory = model.encode(batch(source))
+    assert memory is not None
+    table = model.get_parameter("input.embedding.weight")
+    torch.testing.assert_close(memory.states, table[:5][None] * math.sqrt(DIM))
+    before = logits(model, source, target)
+    torch.testing.assert_close(logits(model, source.flip(1), target), before)  # a bag of vectors
+    assert not logits(model, source + 1, target).allclose(before, atol=1e-3)
+
+
+# Small things
+
+
+def test_a_step_gives_the_logits_after_the_last_token() -> None:
+    model, source = make().eval(), torch.randint(SOURCE, (2, 5))
+    target = torch.randint(TARGET, (2, 7))
+    state = model.start(batch(source))
+    step, state = model.step(target[:, :6], state)
+    last, _ = model.step(target[:, 6:], state)
+    whole = logits(model, source, target)
+    assert step.shape == (2, TARGET)
+    torch.testing.assert_close(step, whole[:, 5], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(last, whole[:, 6], rtol=1e-5, atol=1e-5)
+
+
+def test_embeddings_are_rows_and_begin_with_unit_variance() -> None:
+    scaled, plain = Embedding(1009, 64), Embedding(1009, 64, scale=False)
+    symbols = torch.tensor([[3, 5], [5, 1008]])
+    torch.testing.assert_close(scaled(symbols), scaled.weight[symbols] * 8)
+    assert plain(symbols).equal(plain.weight[symbols])
+    assert float(scaled(torch.arange(1009)[None]).detach().std()) == pytest.approx(1, rel=0.02)
+    weights = [make(scale=scale).get_parameter("input.embedding.weight") for scale in (True, False)]
+    assert all(float(w.detach().std()) == pytest.approx(DIM**-0.5, rel=0.2) for w in weights)
+
+
+def test_the_seed_decides_the_weights() -> None:
+    made = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        made.append(weights_of(make()))
+    assert all(tensor.equal(made[1][name]) for name, tensor in made[0].items())
+    table = "input.embedding.weight"
+    assert not made[0][table].equal(made[2][table])
+
+
+def test_every_weight_is_drawn_and_every_one_learns() -> None:
+    """Nothing is left as the allocator found it, nothing is left out of the computation."""
+    for options in ({}, {"activation": "swiglu", "norm": "pre", "position": "learned"}):
+        model = make(head=vocabulary.Config(bias=True), limit=7, **options)
+        for name, parameter in model.named_parameters():
+            largest = float(parameter.detach().abs().max())
+            assert largest == 0 if name.endswith("bias") else 0 < largest <= 5
+        target = torch.randint(TARGET, (2, 7))
+        found = logits(model, torch.randint(SOURCE, (2, 7)), target)
+        found.log_softmax(-1)[..., 3].sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None and parameter.grad.count_nonzero() > 0, name
