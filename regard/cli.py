@@ -130,8 +130,8 @@ def train(
         folder, loaded = front.prepared(recipe, overrides, to)
         with display.waiting(f"preparing the data in {folder}"):
             run = runs.Run.create(folder, loaded, given)
-    with display.training(run, as_json=json) as callback:
-        progress = runs.train(run, [callback], given)
+    with display.training(run, as_json=json) as screen:
+        progress = runs.train(run, [screen.show], given, screen.tick)
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)

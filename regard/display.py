@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
@@ -35,8 +35,8 @@ def waiting(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def training(run: "Run", *, as_json: bool = False) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A callback that shows records: a bar on a terminal, lines elsewhere."""
+def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
+    """What shows records and moves with the updates: a bar on a terminal, lines elsewhere."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
@@ -51,11 +51,18 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator[Callable[[dict[st
             if as_json:
                 print(json.dumps(record, ensure_ascii=False), flush=True)
             if record["kind"] == "train":
-                bar.update(task, completed=record["update"], description=_short(record))
+                bar.update(task, description=_short(record))
             if not errors.is_terminal or record["kind"] != "train":
                 bar.console.print(_line(record), markup=False)
 
-        yield show
+        yield Screen(show, lambda progress: bar.update(task, completed=progress.update))
+
+
+class Screen(NamedTuple):
+    """Two callbacks: for each record, and for each update."""
+
+    show: Callable[[dict[str, Any]], None]
+    tick: "Callable[[Progress], None]"
 
 
 def _short(record: Mapping[str, Any]) -> str:

@@ -141,7 +141,12 @@ class Run:
         return [json.loads(line) for line in lines]
 
 
-def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None) -> Progress:
+def train(
+    run: Run,
+    callbacks: Iterable[Callback] = (),
+    given: Run | None = None,
+    tick: Callable[[Progress], None] = lambda progress: None,
+) -> Progress:
     """Train a run, from its newest whole checkpoint if there is one, to its end."""
     settings = run.recipe.train
     keep_pages()
@@ -180,6 +185,7 @@ def train(run: Run, callbacks: Iterable[Callback] = (), given: Run | None = None
             lower_is_better=settings.metric in LOWER_IS_BETTER,
             record=log.record,
             save=lambda progress, carry: _save(run, model, steps, progress, carry),
+            tick=tick,
         )
         progress = fit(job, progress, carry)
         if progress.finished:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -44,7 +44,7 @@ class Scale(Protocol):
         """(B, W) out of stored rows; below 0, or NaN, where a tag is not known."""
         ...
 
-    def texts(self, values: Sequence[float]) -> list[str]:
+    def texts(self, values: Iterable[float]) -> list[str]:
         """What a model says, as text."""
         ...
 
@@ -77,7 +77,7 @@ class Names:
     def targets(self, rows: Rows) -> Tensor:
         return torch.from_numpy(pad([np.asarray(row) for row in rows], 0)[0] - 1)
 
-    def texts(self, values: Sequence[float]) -> list[str]:
+    def texts(self, values: Iterable[float]) -> list[str]:
         return [self.labels.names[int(value)] if value >= 0 else UNKNOWN for value in values]
 
 
@@ -106,7 +106,7 @@ class Numbers:
         values = bits.astype("<u4").view("<f4").astype(np.float32)
         return torch.from_numpy(np.where(mask, values, np.float32(np.nan)))
 
-    def texts(self, values: Sequence[float]) -> list[str]:
+    def texts(self, values: Iterable[float]) -> list[str]:
         return [f"{self.mean + self.deviation * value:.6g}" for value in values]
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.data import tokenizers
 from regard.data.store import Array, Store, pad
 from regard.data.tokenizers import PAD, UNKNOWN, Tokenizer
+from regard.types import Sizes
 
 LONGEST = 24
 """Characters that are read of a word: of a longer one, the first and the last twelve."""
@@ -111,11 +112,10 @@ class Lexicon:
         known = dict(zip(different, self.characters.encode([*map(_cut, different)]), strict=True))
         return ([known[word] for word in words] for words in sentences)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Numbers of symbols, by their names in `Sizes`."""
+    def sizes(self, labels: int) -> Sizes:
+        """Of a model that reads this and says one of so many labels."""
         characters = len(self.characters) if self.characters else 0
-        return {"source": len(self.symbols), "characters": characters}
+        return Sizes(source=len(self.symbols), characters=characters, labels=labels)
 
 
 def _cut(word: str) -> str:
@@ -151,7 +151,7 @@ class Shelf:
     ) -> None:
         """`size` is more than any number in the rows."""
         names = [f"{part}.{name}" for name in (*Coded._fields, "labels")]
-        Store.write(folder, names, size, ([*coded, labels] for coded, labels in rows))
+        Store.write(folder, names, size, ((*coded, labels) for coded, labels in rows))
 
 
 def collate(

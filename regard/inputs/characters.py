@@ -106,4 +106,5 @@ class Spelling(nn.Module):
             return x.new_zeros(0, self.size)
         packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         _, (last, _) = self.lstm(packed)  # (2, N, E/2)
-        return torch.cat([last[0], last[1]], -1)
+        both: Tensor = torch.cat([last[0], last[1]], -1)
+        return both

@@ -54,7 +54,7 @@ SHARED = "model.shared.weight"
 SOURCE = "model.encoder.embed_tokens.weight"
 TARGET = "model.decoder.embed_tokens.weight"
 OUTPUT = "lm_head.weight"
-TABLES = {
+TABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "all": {"input.embedding.weight": (SHARED, TARGET, SOURCE, OUTPUT)},
     "output": {"input.embedding.weight": (SOURCE,), "decoder.embedding.weight": (TARGET, OUTPUT)},
     "none": {
@@ -203,7 +203,8 @@ def _check_positions(state: Mapping[str, Tensor]) -> None:
     for name in POSITIONS:
         if name in state:
             table = state[name].float()
-            if not torch.allclose(table, sinusoid(*table.shape, "halves"), atol=1e-3):
+            length, dim = table.shape
+            if not torch.allclose(table, sinusoid(length, dim, "halves"), atol=1e-3):
                 raise UserError(f"{name}: not the sinusoid that Marian uses")
 
 

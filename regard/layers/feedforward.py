@@ -1,5 +1,6 @@
 """The position-wise feed-forward network (Vaswani et al. 2017, section 3.3)."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from regard.layers.linear import Linear
 from regard.layers.probe import probe
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(nn.Module):

@@ -27,7 +27,7 @@ from regard.metrics import Score, accuracy
 from regard.model import Model
 from regard.parts import Part, module
 from regard.tasks import Prediction
-from regard.types import Batch, Carry, Sizes, Terms
+from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 SIDES = ("text", "label")
@@ -175,7 +175,7 @@ class Task:
         self.config, self.folder = config, folder
         self.lexicon, self.labels = Lexicon.load(folder), Labels.load(folder)
         self.source = self.lexicon.symbols
-        self.sizes = Sizes(labels=len(self.labels), **self.lexicon.sizes)
+        self.sizes = self.lexicon.sizes(len(self.labels))
         self.several = config.labels.kind == "several"
         self._weights = self._balance() if config.labels.weights == "balanced" else None
 

@@ -30,7 +30,7 @@ from regard.model import Model
 from regard.parts import Part
 from regard.tasks import Prediction
 from regard.tasks.classify import check_parts
-from regard.types import Batch, Carry, Sizes, Terms
+from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "tags"}
 SIDES = ("words", "tags")
@@ -145,10 +145,14 @@ def _encode(
 
 
 class Tagged(NamedTuple):
-    """What the model says of a sentence: a number and its log-probability for each word."""
+    """What the model says of a sentence, for each word."""
 
     values: NDArray[np.float64]
+    """The number of its tag, or its value."""
     log_probs: NDArray[np.float64]
+    """log p of its tag by itself."""
+    chain: NDArray[np.float64]
+    """log p of its tag given those before it: they sum to log p of the sentence's tags."""
 
 
 class Task:
@@ -158,7 +162,7 @@ class Task:
         self.config, self.folder = config, folder
         self.lexicon, self.tags = Lexicon.load(folder), scales.load(config.labels.kind, folder)
         self.source = self.lexicon.symbols
-        self.sizes = Sizes(labels=self.tags.outputs, **self.lexicon.sizes)
+        self.sizes = self.lexicon.sizes(self.tags.outputs)
         self.real = config.labels.kind == "real"
 
     # Learning
@@ -197,17 +201,16 @@ class Task:
                 made = self._batch([rows[n] for n in ids], [given[n] for n in ids], ids.tolist())
                 batch = made.to(model.device)
                 hidden, mask = _words(model, batch), batch["word_mask"]
-                if tags is not None:
-                    values, chances = batch["tags"], head.log_probs(hidden, batch["tags"], mask)
-                elif self.real:
-                    values = head.logits(hidden).squeeze(-1)
-                    chances = torch.zeros_like(values)
+                if tags is None and self.real:
+                    values = alone = head.logits(hidden).squeeze(-1)
+                elif tags is None:
+                    values, alone = head.best(hidden, mask)
                 else:
-                    values, chances = head.best(hidden, mask)
-                table = torch.stack([values.double(), chances.double()]).cpu().numpy()
-                for n, value, chance in zip(ids.tolist(), *table, strict=True):
-                    words = len(rows[n].pieces)
-                    found[n] = Tagged(value[:words], chance[:words])
+                    values = alone = batch["tags"]
+                chain = head.log_probs(hidden, values, mask)
+                table = torch.stack([each.double() for each in (values, alone, chain)])
+                for n, *columns in zip(ids.tolist(), *table.cpu().numpy(), strict=True):
+                    found[n] = Tagged(*(column[: len(rows[n].pieces)] for column in columns))
         return [found[n] for n in range(len(rows))]
 
     def validate(self, model: Model) -> dict[str, float]:
@@ -234,7 +237,7 @@ class Task:
     def _nll(self, said: Sequence[Tagged], stored: Sequence[Any]) -> float:
         """The mean of −log p over the tags that are known."""
         known = sum(int(np.count_nonzero(row)) for row in stored)
-        return 0.0 - math.fsum(each.log_probs.sum() for each in said) / max(1, known)
+        return 0.0 - math.fsum(each.chain.sum() for each in said) / max(1, known)
 
     def _errors(
         self, model: Model, rows: Sequence[Coded], stored: Sequence[Any]
@@ -299,7 +302,7 @@ class Task:
                 Prediction(
                     text=" ".join(tags),
                     status=status,
-                    score=float(said.log_probs.sum()),
+                    score=float(said.chain.sum()),
                     tokens=tags,
                     log_probs=[] if self.real else said.log_probs.tolist(),
                     source=list(words),
@@ -321,7 +324,7 @@ class Task:
         said = iter(self._run(model, [part for each in parts for part in each], given, size))
         joined = []
         for code, each in zip(coded, parts, strict=True):
-            pieces = [Tagged(np.zeros(0), np.zeros(0)), *(next(said) for _ in each)]
+            pieces = [Tagged(*[np.zeros(0)] * 3), *(next(said) for _ in each)]
             joined.append((code, Tagged(*map(np.concatenate, zip(*pieces, strict=True)))))
         return joined
 
@@ -344,7 +347,7 @@ class Task:
         A picture of what is taken for what is put into the run's folder.
         """
         found = self._sentences(part)
-        words, true = ([each[side] for each in found] for side in (2, 3))
+        words, true = [each.words for each in found], [each.tags for each in found]
         stored = [
             self.tags.stored(each.tags, f"{each.path}:{each.line}", self.config.labels.unseen)
             for each in found
@@ -382,7 +385,7 @@ class Task:
                 raise UserError(f"line {n}: {len(words)} words, but {len(given)} tags")
             rows.append(self.tags.stored(given, f"line {n}"))
         for given, (_, said) in zip(tags, self._tag(model, found, rows, batch), strict=True):
-            pairs = zip(said.log_probs.tolist(), given, strict=True)
+            pairs = zip(said.chain.tolist(), given, strict=True)
             chances = [chance for chance, tag in pairs if tag != NO_TAG]
             total = math.fsum(chances)
             yield {

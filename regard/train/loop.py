@@ -110,6 +110,8 @@ class Job:
     lower_is_better: bool
     record: Callable[[dict[str, Any]], None]
     save: Callable[[Progress, Carry], None]
+    tick: Callable[[Progress], None] = lambda progress: None
+    """Called after every update, for a display that moves."""
 
 
 def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
@@ -122,6 +124,7 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
             terms, carry, norm = _update(job, micro, progress.update, carry)
             _advance(job, progress, micro, norm)
             clock.count(terms, micro, norm)
+            job.tick(progress)
             if progress.update % config.record == 0 or _done(config, progress):
                 job.record(clock.record(_rate(job, progress.update)))
             better = False
@@ -172,11 +175,14 @@ def _update(
         with _autocast(job):
             terms, carry = job.objective(batch, carry)
             loss = sum(term.weight * term.sum for term in terms.values() if term.weight) / targets
-        loss.backward()
+        (loss * _scale(job)).backward()
         for name, term in terms.items():
             totals[name] = totals.get(name, 0.0) + term.sum.detach()
     parameters = [p for p in job.objective.parameters() if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if _scale(job) != 1:
+        torch._foreach_div_(gradients, _scale(job))
+    norm = torch.nn.utils.get_total_norm(gradients)
     finite = bool(torch.isfinite(norm))
     if finite:
         if job.config.clip:
@@ -242,6 +248,12 @@ def _autocast(job: Job) -> AbstractContextManager[Any]:
     if job.device.type == "cpu" or job.config.precision == "float32":
         return nullcontext()
     return torch.autocast(job.device.type, getattr(torch, job.config.precision))
+
+
+def _scale(job: Job) -> float:
+    """float16 has no room for small gradients: they are made larger on the way. What becomes too
+    large is refused like any gradient that is not finite."""
+    return 2.0**10 if job.config.precision == "float16" and job.device.type != "cpu" else 1.0
 
 
 def _fold(*numbers: int) -> int:

@@ -87,11 +87,11 @@ def parameters(theirs: nn.Module, ours: nn.Module, *, cross: bool) -> Iterator[t
             yield theirs_of[f"norm.{kind}"], ours_of[f"norm.{kind}"]
 
 
-def same_weights(theirs: nn.Module, ours: nn.Module, *, cross: bool) -> None:
-    """Draw all of theirs, biases and norms too, and copy them."""
-    copied = 0
+def same_weights(theirs: nn.Module, ours: nn.Module, *, cross: bool) -> list[tuple[Tensor, ...]]:
+    """Draw all of theirs, biases and norms too, and copy them; gives the pairs."""
+    pairs, copied = list(parameters(theirs, ours, cross=cross)), 0
     with torch.no_grad():
-        for their, *our in parameters(theirs, ours, cross=cross):
+        for their, *our in pairs:
             their.normal_(std=0.5)
             for part, values in zip(our, their.split([len(p) for p in our]), strict=True):
                 part.copy_(values)
@@ -99,13 +99,26 @@ def same_weights(theirs: nn.Module, ours: nn.Module, *, cross: bool) -> None:
     table = sum(p.numel() for name, p in ours.named_parameters() if "embedding" in name)
     assert copied == sum(p.numel() for p in theirs.parameters())
     assert copied == sum(p.numel() for p in ours.parameters()) - table
+    return pairs
 
 
-def assert_same_gradients(theirs: nn.Module, ours: nn.Module, *, cross: bool) -> None:
-    for their, *our in parameters(theirs, ours, cross=cross):
-        grads = [part.grad for part in our if part.grad is not None]
-        assert their.grad is not None and their.grad.count_nonzero() > 0
-        torch.testing.assert_close(torch.cat(grads), their.grad, rtol=1e-4, atol=1e-4)
+def assert_same(
+    found: Tensor,
+    expected: Tensor,
+    inputs: list[Tensor],
+    pairs: list[tuple[Tensor, ...]],
+    mask: Bool[Tensor, "B _"],
+) -> None:
+    """Values where the mask is True, and gradients of them by the inputs and all parameters."""
+    close(found[mask], expected[mask])
+    weights = torch.randn_like(expected) * mask[..., None]
+    by_theirs = torch.autograd.grad(expected, [*inputs, *(their for their, *_ in pairs)], weights)
+    ours = [[x] for x in inputs] + [our for _, *our in pairs]
+    by_ours = iter(torch.autograd.grad(found, [part for group in ours for part in group], weights))
+    for group, grad in zip(ours, by_theirs, strict=True):
+        own = torch.cat([next(by_ours) for _ in group])
+        torch.testing.assert_close(own, grad, rtol=1e-4, atol=1e-4)
+        assert grad.count_nonzero() > 0
 
 
 def close(a: Tensor, b: Tensor) -> None:
@@ -128,19 +141,10 @@ def states(length: int) -> Float[Tensor, "B {length} D"]:
 def test_the_encoder(norm: Norm, activation: Activation, padded: bool) -> None:
     theirs = their_encoder(norm, activation)
     ours = encoder.Encoder(settings(norm, activation), DIM)
-    same_weights(theirs, ours, cross=False)
-    x, mask, weights = states(S), padding(S, padded), torch.randn(B, S, DIM)
-    weights[~mask] = 0
+    pairs = same_weights(theirs, ours, cross=False)
+    x, mask = states(S), padding(S, padded)
     expected = theirs(x, src_key_padding_mask=~mask)
-    (by_x,) = torch.autograd.grad(expected, x, weights, retain_graph=True)
-    (expected * weights).sum().backward()
-    x.grad = None
-    found = ours(Sequence(x, mask)).states
-    (found * weights).sum().backward()
-    close(found[mask], expected[mask])
-    assert x.grad is not None
-    torch.testing.assert_close(x.grad, by_x, rtol=1e-4, atol=1e-4)
-    assert_same_gradients(theirs, ours, cross=False)
+    assert_same(ours(Sequence(x, mask)).states, expected, [x], pairs, mask)
 
 
 @NORMS
@@ -152,26 +156,16 @@ def test_the_decoder(norm: Norm, activation: Activation, padded: bool) -> None:
     )
     embedding = Embedding(SYMBOLS, DIM)
     ours = decoder.Decoder(settings(norm, activation), DIM, embedding, memory=True)
-    same_weights(theirs, ours, cross=True)
-    tokens, memory = torch.randint(SYMBOLS, (B, T)), states(S)
-    mask, weights = padding(S, padded), torch.randn(B, T, DIM)
+    pairs = same_weights(theirs, ours, cross=True)
+    tokens, memory, mask = torch.randint(SYMBOLS, (B, T)), states(S), padding(S, padded)
     expected = theirs(
         embedding(tokens),
         memory,
         tgt_mask=torch.ones(T, T, dtype=torch.bool).triu(1),  # there, True is hidden
         memory_key_padding_mask=~mask,
     )
-    (expected * weights).sum().backward()
-    by_memory, by_table = memory.grad, embedding.weight.grad
-    memory.grad = embedding.weight.grad = None
     found, _ = ours(tokens, ours.start(Sequence(memory, mask), B))
-    (found * weights).sum().backward()
-    close(found, expected)
-    torch.testing.assert_close(memory.grad, by_memory, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(embedding.weight.grad, by_table, rtol=1e-4, atol=1e-4)
-    assert_same_gradients(theirs, ours, cross=True)
-    if padded:
-        assert memory.grad is not None and memory.grad[~mask].count_nonzero() == 0
+    assert_same(found, expected, [memory, embedding.weight], pairs, padding(T, False))
 
 
 @NORMS

@@ -269,7 +269,8 @@ def test_the_seed_decides_the_weights() -> None:
 
 def test_every_weight_is_drawn_and_every_one_learns() -> None:
     """Nothing is left as the allocator found it, nothing is left out of the computation."""
-    for options in ({}, {"activation": "swiglu", "norm": "pre", "position": "learned"}):
+    modern: dict[str, Any] = {"activation": "swiglu", "norm": "pre", "position": "learned"}
+    for options in ({}, modern):
         model = make(head=vocabulary.Config(bias=True), limit=7, **options)
         for name, parameter in model.named_parameters():
             largest = float(parameter.detach().abs().max())

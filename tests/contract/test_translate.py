@@ -1,0 +1,243 @@
+"""The task of translation: what it makes of data, and that batches do not matter."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard.data.tokenizers import END, PAD, START
+from regard.errors import RecipeError, UserError
+from regard.runs import Run
+from regard.tasks.translate import SIDES, collate
+from tests import corpus
+
+LINES = [*corpus.sentences(25, seed=8), "", "ka", "   ", "lo lo lo lo lo lo lo lo lo lo lo lo"]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> regard.Predictor:
+    return regard.load(corpus.trained())
+
+
+def close(a: list[float], b: list[float]) -> bool:
+    return len(a) == len(b) and all(abs(x - y) < 1e-4 for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("search", ["beam", "greedy", "sample"])
+def test_results_do_not_depend_on_the_batch(search: str, predictor: regard.Predictor):
+    options: dict[str, Any] = {"search": search, "align": True}
+    one = list(predictor.predictions(LINES, batch=1, **options))
+    assert len(one) == len(LINES)
+    assert [p.status for p in one[25:]] == ["empty", one[26].status, "empty", one[28].status]
+    for size in (7, 128):
+        many = list(predictor.predictions(LINES, batch=size, **options))
+        for a, b in zip(one, many, strict=True):
+            assert (a.text, a.tokens, a.status) == (b.text, b.tokens, b.status)
+            assert a.alignment == b.alignment
+            assert close(a.log_probs, b.log_probs)
+            assert a.score == pytest.approx(b.score, abs=1e-4)
+
+
+def test_results_do_not_depend_on_the_neighbours(predictor: regard.Predictor):
+    together = predictor.predict(LINES)
+    assert predictor.predict(list(reversed(LINES))) == list(reversed(together))
+
+
+def test_scores_do_not_depend_on_the_batch(predictor: regard.Predictor):
+    sources = [line for line in LINES if line.strip()]
+    targets = [corpus.translate(line) for line in sources]
+    one, many = (
+        list(predictor.task.score(predictor.model, sources, targets, batch=size))  # type: ignore[call-arg]
+        for size in (1, 128)
+    )
+    for a, b in zip(one, many, strict=True):
+        assert a["tokens"] == b["tokens"]
+        assert close(a["log_probs"], b["log_probs"])
+
+
+def test_something_was_learnt(predictor: regard.Predictor):
+    """Or else all that is equal might be equally empty. By chance one word in nine is right."""
+    single = predictor.predict(list(corpus.WORDS))
+    right = [corpus.translate(word) for word in corpus.WORDS]
+    assert sum(a == b for a, b in zip(single, right, strict=True)) >= 5
+
+
+def test_the_true_target_is_likelier_than_another(predictor: regard.Predictor):
+    sources = corpus.sentences(20, seed=4)
+    true = [corpus.translate(source) for source in sources]
+    wrong = [*true[1:], true[0]]
+    likelihoods = [
+        sum(line["log_prob"] for line in predictor.score(sources, targets))
+        for targets in (true, wrong)
+    ]
+    assert likelihoods[0] > likelihoods[1]
+
+
+def test_a_stream_is_answered_line_by_line_with_batches_of_one(predictor: regard.Predictor):
+    asked: list[str] = []
+
+    def lines():
+        for line in LINES[:4]:
+            asked.append(line)
+            yield line
+
+    stream = predictor.stream(lines(), batch=1)
+    assert asked == []
+    first = next(stream)
+    assert asked == LINES[:1]
+    assert [first.text, *(p.text for p in stream)] == predictor.predict(LINES[:4])
+
+
+def test_wrong_calls_from_python(predictor: regard.Predictor):
+    with pytest.raises(UserError, match="a list of texts"):
+        predictor.predict("ka")
+    with pytest.raises(UserError, match="2 inputs, but 1 prefixes"):
+        predictor.predict(["ka", "lo"], prefixes=["Haus"])
+    with pytest.raises(UserError, match="either a recipe, or a run"):
+        regard.train()
+    with pytest.raises(UserError, match="has only"):
+        predictor.predict(["ka"], beems=3)
+
+
+# Data
+
+
+def prepared(folder: Path, *changes: str, **counts: int) -> Run:
+    from regard import config
+
+    recipe = config.load(corpus.write(folder / "corpus", **counts), changes)
+    return Run.create(folder / "run", recipe)
+
+
+def test_one_vocabulary_or_two(tmp_path: Path):
+    apart = prepared(tmp_path / "apart").task
+    assert apart.sizes.source == apart.sizes.target == 4 + 9
+    assert not apart.sizes.shared
+    joint = prepared(tmp_path / "joint", "tokenizer.joint=true", "model.tie=all")
+    assert joint.task.sizes.source == joint.task.sizes.target == 4 + 18
+    assert joint.task.sizes.shared
+    names = [f"{side}.tokenizer.json" for side in SIDES]
+    assert len({(joint.folder / name).read_bytes() for name in names}) == 1
+
+
+def test_batches_hold_both_sides(tmp_path: Path):
+    run = prepared(tmp_path)
+    task: Any = run.task
+    batch = task.batches(1).at(regard.front.Position() if False else _first())
+    row = batch.tensors["source"][0].tolist()
+    text = task.source.decode(row)
+    wanted = corpus.translate(text)
+    assert task.target.decode(batch["target_out"][0].tolist()) == wanted
+    assert batch["target_in"][0, 0] == START
+    assert row[int(batch["source_mask"][0].sum()) - 1] == END
+    assert int(batch["target_mask"].sum()) == batch.targets
+
+
+def _first():
+    from regard.types import Position
+
+    return Position()
+
+
+def test_collate_by_hand():
+    batch = collate([[7, 8], []], [[5], [6, 9]], [3, 4])
+    assert batch["source"].tolist() == [[7, 8, END], [END, PAD, PAD]]
+    assert batch["target_in"].tolist() == [[START, 5, PAD], [START, 6, 9]]
+    assert batch["target_out"].tolist() == [[5, END, PAD], [6, 9, END]]
+    assert batch["target_mask"].tolist() == [[True, True, False], [True, True, True]]
+    assert (batch.ids, batch.targets) == ((3, 4), 5)
+
+
+@pytest.mark.parametrize("rule", ["skip", "cut", "refuse"])
+def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
+    changes = ("data.longest=3", f"data.too_long={rule}")
+    lengths = [len(line.split()) for line in corpus.sentences(80)]
+    if rule == "refuse":
+        with pytest.raises(UserError, match=r"train\.source:\d+: more than 3 symbols"):
+            prepared(tmp_path, *changes)
+        assert not (tmp_path / "run").exists()
+        return
+    run = prepared(tmp_path, *changes)
+    task: Any = run.task
+    kept = sum(n <= 3 for n in lengths) if rule == "skip" else 80
+    assert len(task._stores("train")[0]) == kept
+    assert max(task._stores("train")[0].lengths) == 3
+    report = json.loads((run.folder / "data.json").read_text())
+    assert report["used"] == kept
+    assert list(report["skipped"].values()) == [sum(n > 3 for n in lengths)]
+
+
+def test_nothing_left_to_learn_from(tmp_path: Path):
+    changes = ("data.longest=1", "tokenizer.kind=character")
+    with pytest.raises(RecipeError, match=r"data\.longest: no pair of data\.train"):
+        prepared(tmp_path, *changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_empty_sides_are_left_out_of_training_and_kept_in_evaluation(tmp_path: Path):
+    recipe = corpus.write(tmp_path / "corpus")
+    for part in ("train", "test"):
+        path = recipe.parent / f"{part}.target"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        path.write_text("\n".join(["", *lines[1:]]) + "\n", encoding="utf-8")
+    predictor = regard.train(recipe, "train.updates=1", to=tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "data.json").read_text())["used"] == 79
+    _, predictions = predictor.evaluate("test")
+    assert len(predictions) == 10
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_other_forms_of_files_give_the_same_data(suffix: str, tmp_path: Path):
+    recipe = corpus.write(tmp_path / "corpus")
+    plain = prepared(tmp_path / "plain")
+    sources = corpus.sentences(80)
+    rows = [(source, corpus.translate(source)) for source in sources]
+    table = {
+        "tsv": "".join(f"{a}\t{b}\n" for a, b in rows),
+        "csv": "".join(f'"{a}","{b}"\n' for a, b in rows),
+        "jsonl": "".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in rows),
+    }
+    (recipe.parent / f"train.{suffix}").write_text(table[suffix], encoding="utf-8")
+    from regard import config
+
+    loaded = config.load(recipe, (f'data.train=["train.{suffix}"]',))
+    run = Run.create(tmp_path / "run", loaded)
+    for name in ("train.source.tokens", "train.target.offsets"):
+        assert (run.folder / "store" / name).read_bytes() == (
+            plain.folder / "store" / name
+        ).read_bytes()
+
+
+# Learning
+
+
+def test_one_batch_is_learnt_by_heart(tmp_path: Path):
+    quiet = ("model.encoder.dropout=0", "model.decoder.dropout=0", "model.head.smoothing=0")
+    records: list[dict[str, Any]] = []
+    regard.train(
+        corpus.write(tmp_path / "corpus", train=6, validation=6),
+        *quiet,
+        "train.updates=150",
+        "train.record=50",
+        "train.validate=0",
+        "batch.tokens=500",
+        to=tmp_path / "run",
+        callback=records.append,
+    )
+    assert records[0]["nll"] > 1
+    assert records[-1]["nll"] < 0.05
+
+
+@pytest.mark.parametrize("tie", ["none", "output", "all"])
+def test_tied_weights_are_stored_once_and_tied_again(tie: str, tmp_path: Path):
+    changes = ("tokenizer.joint=true", f"model.tie={tie}", "train.updates=2")
+    predictor = regard.train(corpus.write(tmp_path / "corpus"), *changes, to=tmp_path / "run")
+    again = regard.load(tmp_path / "run")
+    sizes = {"none": 3, "output": 2, "all": 1}
+    embeddings = [w for w in again.model.parameters() if w.shape == (22, 16)]
+    assert len(embeddings) == sizes[tie]
+    for a, b in zip(predictor.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(a, b)
