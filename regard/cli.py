@@ -1,13 +1,13 @@
 """The command line: one verb per function. PyTorch is imported only when a verb needs it."""
 
 import difflib
-import inspect
 import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -65,7 +65,7 @@ def _run(arguments: list[str]) -> None:
     """Let the verb's own page and parser answer; the overview where there is no verb."""
     name = arguments[0] if arguments else "--help"
     if name in VERBS:
-        page = inspect.cleandoc(VERBS[name].__doc__ or "").partition("\n\nArgs:")[0]
+        page = cleandoc(VERBS[name].__doc__ or "").partition("\n\nArgs:")[0]
         tyro.cli(
             VERBS[name], prog=f"regard {name}", description=page, args=arguments[1:], config=STYLE
         )
@@ -131,7 +131,7 @@ def train(
         with display.waiting(f"preparing the data in {folder}"):
             run = runs.Run.create(folder, loaded, given)
     with display.training(run, as_json=json) as screen:
-        progress = runs.train(run, [screen.show], given, screen.tick)
+        progress = runs.train(run, [screen.show], screen.tick)
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)
@@ -197,6 +197,49 @@ def evaluate(
 
 
 @verb
+def compare(
+    runs: Positional[tuple[Path, ...]],
+    *,
+    part: Part = "test",
+    picture: Maybe[Path] = None,
+    samples: int = 1000,
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    json: AsJson = False,
+) -> None:
+    """Runs side by side: quality with 95 % intervals, by length, size, speed, cost, learning.
+
+    Examples:
+      regard compare runs/lstm runs/transformer
+      regard compare runs/a runs/b runs/c --part validation --picture compared.svg
+
+    Args:
+        runs: The runs' folders, at least two; all of one task and on the same data.
+        part: Which part of the data.
+        picture: A file for a picture, .png or .svg: learning curves, quality, quality by length.
+        samples: How often the part is drawn anew (bootstrap) for the intervals.
+        checkpoint: Which checkpoint.
+        batch: Sentences at a time; the result does not depend on it.
+        device: Where to compute.
+        engine: What searches: auto takes CTranslate2 where it does the same as torch.
+        json: All of it as JSON on stdout.
+    """
+    from regard import compare as comparing, display
+
+    opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
+    with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
+        found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
+    if picture is not None:
+        found.picture(picture)
+    if json:
+        _print(found.as_dict())
+    else:
+        display.columns(["", *(entry.run for entry in found.runs)], found.rows(), found.notes())
+
+
+@verb
 def predict(
     run: Positional[Path],
     file: Positional[Maybe[Path]] = None,
@@ -227,10 +270,12 @@ def predict(
       regard predict runs/mine input.txt --beams 10 --nbest 3 --format jsonl
       regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
       echo "the time" | regard predict runs/language-model --length 300
+      regard predict runs/etth1-linear series.csv > forecast.csv
 
     Args:
         run: The run's folder.
-        file: A text file, UTF-8; standard input otherwise.
+        file: A text file, UTF-8; standard input otherwise. A forecast reads all of a CSV file as
+            one input and writes CSV: the rows that follow its end.
         search: How outputs are found, if not as the recipe says.
         beams: Hypotheses that beam search keeps.
         nbest: How many of them are given (with --format jsonl).
@@ -264,10 +309,12 @@ def predict(
     if file is None and sys.stdin.isatty():
         batch = 1
     stream = predictor.stream(
-        _lines(file), prefix=prefix, details=detailed, align=detailed, batch=batch, **options
-    )
+        _inputs(predictor.task, file),
+        prefix=prefix, details=detailed, align=detailed, batch=batch, **options,
+    )  # fmt: skip
+    ends = "\n" if _whole(predictor.task) else " "
     for prediction in stream:
-        _print(prediction.as_dict() if detailed else prediction.text.replace("\n", " "))
+        _print(prediction.as_dict() if detailed else prediction.text.replace("\n", ends))
 
 
 @verb
@@ -305,7 +352,8 @@ def score(
     if files and len(files) != len(predictor.sides):
         wanted = " ".join(predictor.sides).upper()
         raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
-    texts = [list(_lines(file)) for file in files] or predictor.task.references(part)
+    task = predictor.task
+    texts = [list(_inputs(task, file)) for file in files] or task.references(part)
     results = predictor.score(*texts)
     for result in results:
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
@@ -352,6 +400,68 @@ def export(
             f"{folder}: of {parity.sentences} sentences {parity.equal:.0%} come out the same, "
             f"scores differ by at most {parity.difference:.2g}"
         )
+
+
+@verb
+def inspect(
+    run: Positional[Path],
+    texts: Positional[tuple[str, ...]],
+    *,
+    output: Path = Path("inspect.html"),
+    beside: tuple[Path, ...] = (),
+    replay: Annotated[bool, arg(help_behavior_hint="")] = False,
+    without_head: tuple[str, ...] = (),
+    target: Maybe[str] = None,
+    length: int = 20,
+    beams: Maybe[int] = None,
+    png: Maybe[Path] = None,
+    svg: Maybe[Path] = None,
+    checkpoint: Checkpoint = "final",
+    device: Device = "cpu",
+    json: AsJson = False,
+) -> None:
+    """Look inside a model while it reads a text: one HTML file that needs no network.
+
+    Attention of every layer and head, alignment, beam search tree, probabilities and rivals of
+    every symbol, states and gates, gradients, positions, embeddings, attribution, logit lens.
+
+    Examples:
+      regard inspect runs/mine "a dog runs ."
+      regard inspect runs/mine "a dog runs ." "two men sit ." --output dogs.html --svg figures
+      regard inspect runs/mine "a dog runs ." --without-head cross.1.3
+      regard inspect runs/mine "a dog runs ." --replay
+      regard inspect runs/mine "a dog runs ." --beside runs/other
+
+    Args:
+        run: The run's folder.
+        texts: What the model is to read.
+        output: The file to write.
+        beside: Other runs, shown side by side with the first.
+        replay: Every checkpoint of the run, to be moved through by a slider.
+        without_head: Heads to switch off: KIND.LAYER.HEAD, KIND being encoder, decoder or cross.
+        target: Take this for the output, instead of what the model would say.
+        length: Symbols that a language model goes on for.
+        beams: Hypotheses that beam search keeps.
+        png: A folder for the views as PNG pictures.
+        svg: A folder for the views as SVG pictures.
+        checkpoint: Which checkpoint.
+        device: Where to compute.
+        json: The names of the files written, as JSON on stdout.
+    """
+    from regard import display
+    from regard.inspect import pictures, report
+    from regard.runs import Run
+
+    options = report.Options(
+        checkpoint=checkpoint, replay=replay, target=target, length=length,
+        without_heads=without_head, search={"beams": beams}, device=device,
+    )  # fmt: skip
+    with display.waiting("looking inside"):
+        made = report.build([Run(folder) for folder in (run, *beside)], texts, options)
+        written = [report.write(output, made)]
+        for folder, suffix in ((png, "png"), (svg, "svg")):
+            written += pictures.write(folder, suffix, made) if folder else []
+    _print({"files": [str(path) for path in written]} if json else str(written[0]))
 
 
 @verb
@@ -439,6 +549,16 @@ def keys(task: Positional[str] = "translate", *, json: AsJson = False) -> None:
 def _given(**options: Any) -> dict[str, Any]:
     """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _whole(task: Any) -> bool:
+    """Whether a task reads a file as one input, and not each of its lines as one."""
+    return bool(getattr(task, "whole", False))
+
+
+def _inputs(task: Any, file: Path | None) -> Iterator[str]:
+    """The lines of a file, or all of it."""
+    return iter(["\n".join(_lines(file))]) if _whole(task) else _lines(file)
 
 
 def _lines(file: Path | None) -> Iterator[str]:

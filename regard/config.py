@@ -355,6 +355,8 @@ def _from_here(key: str, value: Any) -> Any:
     """Paths on the command line are relative to the working folder."""
     if key == "folder" and isinstance(value, str) and value:
         return str(Path(value).expanduser().resolve())
+    if key == "file" and isinstance(value, str) and Path(value).is_file():
+        return str(Path(value).resolve())
     if isinstance(value, list):
         return [
             str(Path(v).resolve()) if isinstance(v, str) and Path(v).is_file() else v for v in value

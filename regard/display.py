@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.metrics import Comparison, Score
@@ -180,6 +181,18 @@ def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
         results.print(f"\n{name}", markup=False)
         for line in lines:
             results.print(f"  {line}", markup=False)
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
+    """A table whose first column says what the others tell, and notes below it."""
+    table = Table(box=None)
+    for number, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)
+    for note in notes:
+        results.print(note, markup=False)
 
 
 def warn(text: str) -> None:

@@ -12,6 +12,7 @@ from regard import config
 from regard.errors import RecipeError, UserError
 from regard.interop import ctranslate2
 from regard.interop.ctranslate2 import Quantization
+from regard.layers.allocator import bound_caches
 from regard.metrics import Comparison, Score, paired_bootstrap
 from regard.parts import Part, kinds, module
 from regard.runs import Run, train as train_run
@@ -40,6 +41,7 @@ class Predictor:
         engine: Engine = "auto",
         quantization: Quantization = "float32",
     ) -> None:
+        bound_caches()
         self.run = run
         self.task = run.task
         self.model = run.model(checkpoint, pick(device, "device"))
@@ -154,8 +156,8 @@ class Predictor:
                 f"{self.run.folder} ({self.run.recipe.kind}) and {other.run.folder} "
                 f"({other.run.recipe.kind}) do not both write outputs that can be compared"
             )
-        sources, references = self.task.references(part)
-        if other.task.references(part)[1] != references:
+        sources, references = answers(self.task, part)
+        if answers(other.task, part)[1] != references:
             raise UserError(f"{self.run.folder} and {other.run.folder} have different {part} parts")
         texts = {
             str(self.run.folder): [prediction.text for prediction in mine],
@@ -178,6 +180,11 @@ class Predictor:
             counts = (f"{len(t)} {s}s" for t, s in zip(texts, self.sides, strict=True))
             raise UserError(", but ".join(counts))
         return list(self.task.score(self.model, *texts))
+
+
+def answers(task: Any, part: str) -> Any:
+    """A part's inputs and what is right for each: all of it, where there may be several."""
+    return getattr(task, "alternatives", task.references)(part)
 
 
 def _check_batch(batch: int) -> None:
@@ -211,7 +218,7 @@ def train(
         run = Run(Path(resume))
     else:
         raise RecipeError("train: give either a recipe, or a run to resume as it is")
-    train_run(run, callbacks, given)
+    train_run(run, callbacks)
     return Predictor(run)
 
 

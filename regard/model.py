@@ -100,14 +100,25 @@ def build(config: Config, sizes: Sizes) -> Model:
     memory = config.input is not None
     decoder = _part("decoders", config.decoder, "Decoder", config.dim, target, memory=memory)
     tied = target.weight if target is not None and config.tie != "none" else None
-    head = _part("heads", config.head, "Head", config.dim, sizes.target or sizes.labels, tied)
+    outputs = sizes.target or sizes.labels or sizes.values * sizes.steps
+    fixed = _positions(config, sizes, encoder)
+    head = _part("heads", config.head, "Head", config.dim, outputs, tied, **fixed)
     return Model(_input(config, sizes, target), encoder, decoder, head)
 
 
 def check(config: Config) -> None:
     """Refuse parts that do not fit together: no data is needed for that, and no memory."""
     with torch.device("meta"):
-        build(config, Sizes(source=8, target=8, labels=8, characters=8, shared=True))
+        series = {"values": config.dim, "length": 1024, "steps": 8}
+        build(config, Sizes(source=8, target=8, labels=8, characters=8, shared=True, **series))
+
+
+def _positions(config: Config, sizes: Sizes, encoder: Any) -> dict[str, int]:
+    """How many positions the head sees, where the input always gives the same number."""
+    count = getattr(config.input.config, "positions", None) if config.input else None
+    if count is None:
+        return {}
+    return {"positions": count(sizes.length) * getattr(encoder, "factor", 1)}
 
 
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:

@@ -72,6 +72,7 @@ NAMES = {
     "cer": "character error rate (%)",
     "chrf": "chrF",
     "exact": "exact match (%)",
+    "line_error_rate": "lines wrong (%)",
     "nll": "negative log-likelihood",
     "per": "phoneme error rate (%)",
     "ter": "TER",
@@ -449,14 +450,15 @@ def lines_figure(
             marker="o" if len(heights) == 1 else None,
         )
     _ticks(ax.xaxis, integer=True)
+    _ticks(ax.yaxis)
     if log:
         ax.set_yscale("log")
-    else:
-        _ticks(ax.yaxis)
+        ax.yaxis.set_major_formatter(lambda value, _: _power(value))
     ax.set(xlabel=_text(xlabel, 80), ylabel=_text(ylabel, 80))
     ax.set_title(_text(title, 120), loc="left")
     if len(groups) > 1:
-        figure.legend(handles, [_text(run) for run in groups], loc="outside right upper")
+        names = [_text(run) for run in groups]
+        figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
     return figure
 
 
@@ -481,6 +483,14 @@ def _short(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:g}{letter}"
     return f"{value:g}"
+
+
+def _power(value: float) -> str:
+    """10⁻⁵ for a high or low power of ten; any other number as it is."""
+    power = round(math.log10(value)) if value > 0 else 0
+    if abs(power) < 3 or not math.isclose(value, 10.0**power):
+        return f"{value:g}"
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _name(key: str) -> str:

@@ -5,6 +5,7 @@
     store/                      the training and validation parts as symbols
     data.json                   what the readers met: lines used, lines skipped and why
     environment.json            versions, processor, threads
+    start/                      the weights that it began with, where they are another run's
     checkpoints/00001000/ …     see train/checkpoint.py
     metrics.jsonl, events/      every record, also as TensorBoard events
     curves.png, curves.svg      the same as a picture
@@ -32,7 +33,7 @@ from regard.config import Recipe
 from regard.data import vectors
 from regard.data.readers import Report
 from regard.errors import RecipeError, UserError
-from regard.layers.allocator import keep_pages
+from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
 from regard.parts import module
 from regard.tasks import Task
@@ -46,6 +47,7 @@ from regard.types import Carry
 Callback = Callable[[dict[str, Any]], None]
 LOWER_IS_BETTER = {
     "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
+    "per", "line_error_rate",
 }  # fmt: skip
 
 
@@ -82,6 +84,8 @@ class Run:
                 report = module("tasks", recipe.kind).prepare(
                     resolved.task, folder, given.folder if given else None
                 )
+            if given is not None:
+                checkpoint.save(folder / "start", given.whole("final").weights(), {})
             _write(folder / "data.json", _findings(report))
             _write(folder / "environment.json", environment())
             # Last: a folder without it is not a run.
@@ -103,6 +107,11 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
+
+    @property
+    def start(self) -> Checkpoint:
+        """The weights that it began with, where they are another run's."""
+        return Checkpoint(self.folder / "start")
 
     def model(self, which: str = "final", on: str = "cpu") -> Model:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
@@ -144,11 +153,11 @@ class Run:
 def train(
     run: Run,
     callbacks: Iterable[Callback] = (),
-    given: Run | None = None,
     tick: Callable[[Progress], None] = lambda progress: None,
 ) -> Progress:
     """Train a run, from its newest whole checkpoint if there is one, to its end."""
     settings = run.recipe.train
+    bound_caches()
     keep_pages()
     torch.set_num_threads(settings.threads)
     on = torch.device(device.pick(settings.device))
@@ -168,8 +177,8 @@ def train(
         checkpoint.put_weights(model, newest.weights(), str(newest.folder))
         checkpoint.put_optimizer(steps, model, newest.optimizer())
         carry = {name: tensor.to(on) for name, tensor in (newest.carry() or {}).items()}
-    elif given is not None:
-        checkpoint.put_weights(model, given.whole("final").weights(), str(given.folder))
+    elif run.start.folder.is_dir():
+        checkpoint.put_weights(model, run.start.weights(), str(run.start.folder))
     else:
         _give_vectors(run, task, model, callbacks)
     with Log(run, progress.update, callbacks) as log:
@@ -241,7 +250,7 @@ def _last(run: Run, progress: Progress, there: set[int], count: int) -> list[int
     """The last updates that the recipe saves. An interruption saves another, which does not count:
     the final model is the same with and without it."""
     planned = [u for u in sorted(there) if u % run.recipe.train.save == 0]
-    if progress.finished and progress.update not in planned:
+    if progress.finished and progress.update in there.difference(planned):
         planned.append(progress.update)
     return planned[-count:]
 

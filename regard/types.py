@@ -118,6 +118,12 @@ class Sizes:
     target: int = 0
     labels: int = 0
     characters: int = 0
+    values: int = 0
+    """Variables of a series."""
+    length: int = 0
+    """Steps of a series that are read."""
+    steps: int = 0
+    """Steps of a series that are predicted at once."""
     shared: bool = False
     """Source and target use one vocabulary, so that their embeddings may be one."""
 

@@ -71,6 +71,8 @@ class Dataset:
     """What else to know: how this copy differs from the one at home."""
     make: Make | None = None
     """Makes the files where the public ones have another form, or where there are none."""
+    origin: str = ""
+    """The set whose files this one is made from; `make` fetches them by their names."""
     files: tuple[File, ...] = ()
 
 
@@ -145,7 +147,8 @@ def get(
     """The folder of a set, brought here if need be: `to`/name, where `to` is `home()` if absent.
 
     With `source`, a folder with the files (or archives) or one that holds it under the set's
-    name, they are copied from there; else they are downloaded, or made.
+    name, they are copied from there; else they are downloaded, or made. The set that another is
+    made from is brought here first, in the same way.
     """
     dataset = _look_up(name)
     folder = (to or home()) / name
@@ -157,7 +160,10 @@ def get(
             stage, downloads = Path(temporary, "files"), Path(temporary, "downloads")
             stage.mkdir()
             downloads.mkdir()
-            if source:
+            if dataset.origin:
+                base = get(dataset.origin, source, to=to, progress=progress)
+                _assemble(name, dataset, [], base.joinpath, stage)
+            elif source:
                 local = [each for each in (source / name, source) if each.is_dir()]
                 if not local:
                     raise UserError(f"{source}: there is no such folder to take {name} from")
@@ -396,6 +402,15 @@ def _phrasebook(languages: Literal["en-de", "en-fr"]) -> Make:
     return make
 
 
+def _derived(which: Literal["pronunciation", "spelling_correction"]) -> Make:
+    def make(folder: Path, fetch: Fetch) -> None:
+        from regard.data import derived
+
+        getattr(derived, which)(folder, fetch)
+
+    return make
+
+
 DESCRIPTIONS = {
     "multi30k": Dataset(
         what="English and German image captions, parallel: 29,000 / 1,014 / 1,000 lines; raw, "
@@ -432,6 +447,24 @@ DESCRIPTIONS = {
         "Aspell 531, Holbrook 1,791 and its running text",
         licence="research",
         source="https://titan.dcs.bbk.ac.uk/~ROGER/corpora.html",
+    ),
+    "pronunciation": Dataset(
+        what="letters and phonemes of English words: 114,608 / 6,343 / 12,584 lines",
+        licence="BSD-like",
+        source="https://github.com/cmusphinx/cmudict",
+        note="Made from cmudict, without stress. Validation and test have one line for each word, "
+        "with “ | ” between its pronunciations.",
+        make=_derived("pronunciation"),
+        origin="cmudict",
+    ),
+    "spelling-correction": Dataset(
+        what="misspellings and the right words: 96,568 / 1,108 / 531 pairs",
+        licence="research",
+        source="https://titan.dcs.bbk.ac.uk/~ROGER/corpora.html",
+        note="Made from spelling: Birkbeck and Wikipedia with made-up misspellings of the same "
+        "words to learn from, Aspell, whose pairs are taken out of these, for the test.",
+        make=_derived("spelling_correction"),
+        origin="spelling",
     ),
     "tatoeba-deu-eng": Dataset(
         what="everyday sentences, English and German: 169,197 pairs, many of them paraphrases",
@@ -529,6 +562,16 @@ ed7d8c91961a1201632351943571e77af2011cdf45d24304c4d7cad6cf77ea15 368933 missp.da
 0198fa5c343f82f0541ae39a0116b534e14bfadc54144377cadee2bd6d288988 9326 aspell.dat
 e2f0f0564954d049a1f663f3c7e72899382570a4fe575015169b1117de85ae3c 24597 holbrook-missp.dat
 5d926496834461b15294181cefaa859444c85e19c65f4ba009374d28cbcfc37c 186633 holbrook-tagged.dat
+[pronunciation]
+-
+- 0 train.tsv
+- 0 validation.tsv
+- 0 test.tsv
+[spelling-correction]
+-
+- 0 train.tsv
+- 0 validation.tsv
+- 0 test.tsv
 [tatoeba-deu-eng]
 -
 7a363bf8587f1a9f895583574c7195071b02f9dfdf4d0d6605947c6b5e0c25a8 12266002 deu-eng.tsv.gz

@@ -65,11 +65,12 @@ def _part(says: dict[str, str], default: files.Part, place: str) -> str:
 
 def _defect(there: dict[Path, Entry | None]) -> Finding | str:
     """What is wrong with an entry or between its files; nothing: an empty text."""
+    for entry in there.values():
+        if entry and entry.finding:
+            return entry.finding
     for path, entry in there.items():
         if entry is None:
             return f"{path} has nothing of this name"
-        if entry.finding:
-            return entry.finding
     lengths = [len(entry.sequence) for entry in there.values() if entry]
     return f"unequal lengths: {', '.join(map(str, lengths))}" if len(set(lengths)) > 1 else ""
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,34 +21,6 @@ Kind = Literal["tags", "real"]
 Rows = Sequence[Sequence[int] | Array]
 
 
-class Scale(Protocol):
-    """What tags are measured by."""
-
-    @property
-    def outputs(self) -> int:
-        """How many numbers a model says for each word."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """More than any number that is stored."""
-        ...
-
-    def save(self, folder: Path) -> None: ...
-
-    def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> Any:
-        """Whole numbers for the store, one for each tag; `place` is told in errors."""
-        ...
-
-    def targets(self, rows: Rows) -> Tensor:
-        """(B, W) out of stored rows; below 0, or NaN, where a tag is not known."""
-        ...
-
-    def texts(self, values: Iterable[float]) -> list[str]:
-        """What a model says, as text."""
-        ...
-
-
 @dataclass(frozen=True)
 class Names:
     """Names are stored from 1 on; 0 is one that is not known."""
@@ -57,16 +29,19 @@ class Names:
 
     @property
     def outputs(self) -> int:
+        """How many numbers a model says for each word."""
         return len(self.labels)
 
     @property
     def size(self) -> int:
+        """More than any number that is stored."""
         return len(self.labels) + 1
 
     def save(self, folder: Path) -> None:
         self.labels.save(folder)
 
     def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> list[int]:
+        """A whole number for each tag; `place` is told where one was never seen."""
         hint = "; labels.unseen = 'wrong' counts it as wrong"
         known = {name: n for n, name in enumerate(self.labels.names, 1)} | {UNKNOWN: 0}
         for tag in tags:
@@ -75,9 +50,11 @@ class Names:
         return [known.get(tag, 0) for tag in tags]
 
     def targets(self, rows: Rows) -> Tensor:
+        """(B, W) out of stored rows; below 0 where a tag is not known."""
         return torch.from_numpy(pad([np.asarray(row) for row in rows], 0)[0] - 1)
 
     def texts(self, values: Iterable[float]) -> list[str]:
+        """What a model says, as text."""
         return [self.labels.names[int(value)] if value >= 0 else UNKNOWN for value in values]
 
 
@@ -102,6 +79,7 @@ class Numbers:
         return ((np.array(values) - self.mean) / self.deviation).astype("<f4").view("<u4")
 
     def targets(self, rows: Rows) -> Tensor:
+        """(B, W) out of stored rows; NaN where a value is not known."""
         bits, mask = pad([np.asarray(row) for row in rows], 0)
         values = bits.astype("<u4").view("<f4").astype(np.float32)
         return torch.from_numpy(np.where(mask, values, np.float32(np.nan)))
@@ -110,7 +88,10 @@ class Numbers:
         return [f"{self.mean + self.deviation * value:.6g}" for value in values]
 
 
-def count(kind: Kind, tags: Sequence[str]) -> Names | Numbers:
+Scale = Names | Numbers
+
+
+def count(kind: Kind, tags: Sequence[str]) -> Scale:
     """The scale of the tags to learn."""
     known = [tag for tag in tags if tag != UNKNOWN]
     if kind == "tags":
@@ -121,7 +102,7 @@ def count(kind: Kind, tags: Sequence[str]) -> Names | Numbers:
     return Numbers(float(values.mean()), float(values.std()))
 
 
-def load(kind: Kind, folder: Path) -> Names | Numbers:
+def load(kind: Kind, folder: Path) -> Scale:
     """The scale that a run's folder holds."""
     if kind == "tags":
         return Names(Labels.load(folder))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -151,7 +151,8 @@ class Shelf:
     ) -> None:
         """`size` is more than any number in the rows."""
         names = [f"{part}.{name}" for name in (*Coded._fields, "labels")]
-        Store.write(folder, names, size, ((*coded, labels) for coded, labels in rows))
+        columns: Iterator[Any] = ((*coded, labels) for coded, labels in rows)
+        Store.write(folder, names, size, columns)
 
 
 def collate(

@@ -97,7 +97,7 @@ class Spelling(nn.Module):
         return vectors[which].view(*words.shape[:2], -1)
 
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
-        x = self.dropout(self.embedding(words))
+        x: Tensor = self.dropout(self.embedding(words))
         if self.convolutions is not None:
             y: Tensor = F.relu(self.convolutions(x, mask))
             return y.masked_fill(~mask[..., None], 0.0).amax(1)  # relu: never below 0

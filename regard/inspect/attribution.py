@@ -4,8 +4,8 @@ Sundararajan et al. 2017: with f the log-probability of an output, x the embeddi
 
     a_i = (x_i − x′_i) · ∫₀¹ ∂f(x′ + α (x − x′)) / ∂x_i dα,        Σ_i a_i = f(x) − f(x′).
 
-The integral is a Gauss–Legendre sum; that the sum on the right comes out (completeness) says how
-good it is, and the number of points is doubled until it does.
+The integral is a Gauss–Legendre sum over intervals of α. On each, the sum on the right must come
+out (completeness): where it does not, a kink of f is inside, and the interval is halved.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,18 +22,50 @@ from regard.model import Model
 from regard.types import Batch, Sequence
 
 Function = Callable[[Float[Tensor, "N L D"]], Float[Tensor, "N"]]
-TOLERANCE, MOST = 0.01, 512
+TOLERANCE, MOST = 0.01, 48
+"""Relative error that is aimed at, and the number of intervals at which no more are halved."""
 
 
 def integrated_gradients(
-    function: Function, x: Float[Tensor, "L D"], baseline: Float[Tensor, "L D"], points: int = 32
+    function: Function,
+    x: Float[Tensor, "L D"],
+    baseline: Float[Tensor, "L D"],
+    points: int = 32,
+    low: float = 0.0,
+    high: float = 1.0,
 ) -> Float[Tensor, "L D"]:
-    """a for a function that takes a batch of inputs and gives a value for each."""
+    """a, or the part of it from α = low to high, of a function that takes a batch of inputs."""
     node, weight = np.polynomial.legendre.leggauss(points)  # on [−1, 1]
-    alpha, share = (x.new_tensor(v)[:, None, None] for v in ((node + 1) / 2, weight / 2))
+    half = (high - low) / 2
+    alpha, share = (
+        x.new_tensor(v)[:, None, None] for v in (low + half * (node + 1), half * weight)
+    )
     path = (baseline + alpha * (x - baseline)).requires_grad_()
     (gradient,) = torch.autograd.grad(function(path).sum(), path)
     return (share * gradient).sum(0) * (x - baseline)
+
+
+def adaptive(
+    function: Function, x: Float[Tensor, "L D"], points: int = 12
+) -> tuple[Float[Tensor, "L"], float]:
+    """a of each vector against zero, and f(x) − f(0); the worst interval is halved first."""
+    baseline = torch.zeros_like(x)
+
+    def part(low: float, high: float) -> tuple[float, float, float, Tensor]:
+        share = integrated_gradients(function, x, baseline, points, low, high).sum(-1)
+        with torch.no_grad():
+            ends = function(torch.stack([low * x, high * x])).double()
+        return abs(float(share.sum()) - float(ends[1] - ends[0])), low, high, share
+
+    with torch.no_grad():
+        empty, full = function(torch.stack([baseline, x])).tolist()
+    parts = [part(0.0, 1.0)]
+    # Errors may cancel: halving goes on until even their sum is small.
+    while len(parts) < MOST and sum(p[0] for p in parts) > TOLERANCE * abs(full - empty):
+        worst = max(range(len(parts)), key=lambda n: parts[n][0])
+        _, low, high, _ = parts.pop(worst)
+        parts += [part(low, (low + high) / 2), part((low + high) / 2, high)]
+    return torch.stack([p[3] for p in parts]).sum(0), full - empty
 
 
 class Attribution(NamedTuple):
@@ -63,16 +95,9 @@ def attribute(model: Model, batch: Batch, position: int, symbol: int | None = No
         logits = _logits(model, batch, path[:, : len(source)], path[:, len(source) :], position)
         return logits.log_softmax(-1)[:, symbol]
 
-    baseline, points = torch.zeros_like(x), 16
-    with torch.no_grad():
-        full, empty = value(torch.stack([x, baseline])).tolist()
-    while True:
-        share = integrated_gradients(value, x, baseline, points).sum(-1)  # (L,)
-        error = abs(float(share.sum()) - (full - empty)) / max(1e-6, abs(full - empty))
-        if error < TOLERANCE or points >= MOST:
-            parts = share[: len(source)], share[len(source) :]
-            return Attribution(*parts, full - empty, error)
-        points *= 2
+    share, total = adaptive(value, x)
+    error = abs(float(share.sum()) - total) / max(1e-6, abs(total))
+    return Attribution(share[: len(source)], share[len(source) :], total, error)
 
 
 def embeddings(model: Model, batch: Batch) -> tuple[Float[Tensor, "S D"], Float[Tensor, "T D"]]:

@@ -1,7 +1,9 @@
 """Large arrays in a page: a byte per number, deflated, in base64; read when they are looked at.
 
 A weight w ∈ [0, 1] becomes  round(L √w),  which keeps small weights apart; L = 255 levels, fewer
-where a page would become too large. A signed number x becomes  round(127 (1 + x / max|x|)).
+where a page would become too large. A signed number x becomes  round(127 (1 ± |x / max|x||ᵖ)),
+p = ½ where a few large numbers would hide all others, else 1. A share in [0, 1] that is no weight
+is signed, too.
 """
 
 import base64
@@ -23,35 +25,43 @@ class Blocks:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self._weights: dict[int, Array] = {}
+        self._arrays: list[Array] = []
+        self._weights: list[int] = []
         self._signed: dict[int, str] = {}
-        self._count = 0
 
     def weights(self, array: Array) -> dict[str, Any]:
         """An array of numbers from 0 to 1; what the page needs to know to read it."""
-        number = self._next()
-        self._weights[number] = np.asarray(array, np.float32)
+        number = self._add(array)
+        self._weights.append(number)
         return {"block": number, "shape": list(array.shape), "scale": "weight"}
 
-    def signed(self, array: Array) -> dict[str, Any]:
-        """An array of any numbers; the largest absolute value is kept exactly."""
-        number = self._next()
-        array = np.nan_to_num(np.asarray(array, np.float32))
-        most = float(np.abs(array).max(initial=0.0)) or 1.0
-        self._signed[number] = _packed(np.rint(127 * (1 + array / most)))
-        return {"block": number, "shape": list(array.shape), "scale": "signed", "most": most}
+    def signed(
+        self, array: Array, *, power: float = 1.0, most: float | None = None
+    ) -> dict[str, Any]:
+        """An array of any numbers; the largest absolute value, if not given, is kept exactly."""
+        number = self._add(array)
+        array = self._arrays[number]
+        most = most or float(np.abs(array).max(initial=0.0)) or 1.0
+        shares = np.sign(array) * np.abs(array / most) ** power
+        self._signed[number] = _packed(np.rint(127 * (1 + shares)))
+        about = {"block": number, "shape": list(array.shape), "scale": "signed"}
+        return about | {"most": most, "power": power}
 
-    def _next(self) -> int:
-        self._count += 1
-        return self._count - 1
+    def _add(self, array: Array) -> int:
+        self._arrays.append(np.nan_to_num(np.asarray(array, np.float32)))
+        return len(self._arrays) - 1
+
+    def array(self, reference: dict[str, Any]) -> Array:
+        """The array itself, as it was given."""
+        return self._arrays[reference["block"]]
 
     def packed(self) -> tuple[dict[int, str], int]:
         """Every block's text, and with how many levels weights are kept."""
         size = sum(map(len, self._signed.values()))
         for levels in LEVELS:
             texts = {
-                number: _packed(np.rint(levels * np.sqrt(array)))
-                for number, array in self._weights.items()
+                number: _packed(np.rint(levels * np.sqrt(self._arrays[number])))
+                for number in self._weights
             }
             if size + sum(map(len, texts.values())) <= self.limit:
                 break

@@ -50,7 +50,8 @@ def gradient_norms(loss: Callable[[], Float[Tensor, ""]], place: str) -> Float[T
         raise UserError(f"{place!r} is no place with a vector at each position: {', '.join(names)}")
     gradients = torch.autograd.grad(total, found, materialize_grads=True, allow_unused=True)
     together = torch.stack(gradients, 1) if steps else gradients[0]  # (B, T, D)
-    return torch.linalg.vector_norm(together, dim=-1, dtype=torch.double)  # squares are tinier yet
+    norms: Tensor = together.double().norm(dim=-1)  # squares are smaller than float32 can hold
+    return norms
 
 
 def last_symbol(model: Model, batch: Batch) -> Float[Tensor, ""]:

@@ -142,7 +142,6 @@ def page(report: Report) -> str:
         "style": f"<style>{style}</style>",
         "data": f'<script type="application/json" id="data">{_json(content)}</script>',
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
-        # After the scripts: the first view is drawn from data, then blocks as they are wanted.
         "blocks": "\n".join(blocks),
     }
     return "".join(_filled(_file("page.html"), parts))

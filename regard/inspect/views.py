@@ -102,7 +102,7 @@ def attention(seen: Seen, reading: Reading, blocks: Blocks) -> list[View]:
         cross = name.endswith("cross")
         kind = "cross" if cross else name.split(".")[0]
         sides = {"encoder": ("source", "source"), "decoder": ("read", "read")}
-        rows, columns = sides.get(kind, ("read", "source"))
+        rows, columns = sides.get(kind, ("said", "source"))
         view = kinds.setdefault(
             kind, {"kind": kind, "rows": rows, "columns": columns, "layers": []}
         )
@@ -151,10 +151,18 @@ def states(seen: Seen, reading: Reading, blocks: Blocks) -> list[View]:
                 "side": "source" if name.startswith("encoder") else "read",
                 "norms": [round(x, 4) for x in value[0].norm(dim=-1).tolist()],
                 "means": [round(x, 4) for x in value[0].mean(-1).tolist()],
-                "values": blocks.signed(value[0].cpu().numpy()) if small else None,
+                "values": _states(blocks, value[0], quantity) if small else None,
             }
         )
     return found
+
+
+def _states(blocks: Blocks, value: Float[Tensor, "T D"], quantity: str) -> View:
+    """Gates on their own scale; of others a few units are often far larger than the rest."""
+    gate = quantity.endswith("gate")
+    return blocks.signed(
+        value.cpu().numpy(), power=1.0 if gate else 0.5, most=1.0 if gate else None
+    )
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -162,7 +170,7 @@ def _split(name: str) -> tuple[str, str]:
     layer, _, quantity = name.rpartition(".")
     if layer.endswith(".gates"):
         return layer.removesuffix(".gates"), f"{quantity} gate"
-    return layer, {"state": "state", "output": "output", "input": "input"}.get(quantity, quantity)
+    return layer, quantity
 
 
 def gradient(model: Model, reading: Reading) -> list[View]:
@@ -241,7 +249,7 @@ def embeddings(task: Any, model: Model, reading: Reading) -> list[View]:
 
 
 def _neighbourhood(pieces: Any, weight: Float[Tensor, "V D"], numbers: list[int]) -> View:
-    numbers = numbers[:POINTS]
+    numbers, weight = numbers[:POINTS], weight.detach()
     likeness = _cosine(weight[numbers], weight)
     likeness[:, : UNKNOWN + 1] = -1  # special symbols are nobody's neighbours
     likeness[torch.arange(len(numbers)), numbers] = -1
@@ -285,7 +293,7 @@ def attributions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
     ]
     values = torch.stack([torch.cat([a.source, a.target]) for a in found])
     return {
-        "values": blocks.signed(values.detach().cpu().numpy()),
+        "values": blocks.signed(values.detach().cpu().numpy(), power=0.5),
         "totals": [a.value for a in found],
         "errors": [a.error for a in found],
     }

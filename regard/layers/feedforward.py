@@ -12,7 +12,11 @@ from regard.layers.linear import Linear
 from regard.layers.probe import probe
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
 
 
 class FeedForward(nn.Module):

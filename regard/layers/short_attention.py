@@ -111,7 +111,8 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B T D"]) -> tuple[Tensor | None, ...]:
         q, k, v, weights = ctx.saved_tensors
-        (z,) = _apart(grad, 1, ctx.shape[1])
+        batch, heads = ctx.shape
+        (z,) = _apart(grad, 1, heads)
         scores = torch.bmm(z, v.transpose(1, 2)).mul_(weights)
         scores.addcmul_(weights, scores.sum(-1, keepdim=True), value=-1)
         scores.mul_(1 / math.sqrt(q.shape[2]))
@@ -120,7 +121,7 @@ class _Attention(torch.autograd.Function):
         torch.bmm(scores, k, out=asked[0])
         torch.bmm(scores.transpose(1, 2), q, out=by_key)
         torch.bmm(weights.transpose(1, 2), z, out=by_value)
-        by_x = _together(asked, *ctx.shape, ctx.dtype)
+        by_x = _together(asked, batch, heads, ctx.dtype)
         if ctx.alone:
             return by_x, None, None, None, None
         return by_x, by_key.unflatten(0, ctx.shape), by_value.unflatten(0, ctx.shape), None, None

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard import metrics
+from regard.alignment import align
 from regard.config import Recipe, Room
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
@@ -19,11 +19,12 @@ from regard.data.readers import Finding, Policy, Report, parallel, suffix
 from regard.data.store import Store, pad
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
+from regard.metrics import Score
 from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks import Prediction
-from regard.alignment import align
+from regard.text_metrics import Evaluation
 from regard.types import Batch, Carry, Sizes, Terms
 from regard.values import Natural, Positive
 
@@ -47,18 +48,6 @@ class Output:
     """Symbols of output for each symbol of input."""
     extra: Natural = 10
     """Symbols on top of that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """How translations are scored."""
-
-    tokenize: Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"] = "13a"
-    """sacreBLEU's tokenisation; none for text that is tokenised already."""
-    lowercase: bool = False
-    """Whether case is ignored."""
-    lines: Natural = 200
-    """Validation lines that are translated (greedily) each time, for BLEU while training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +78,13 @@ def check(recipe: Recipe) -> None:
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
-    if recipe.train.metric not in ("nll", "perplexity", "bleu", "chrf"):
-        raise RecipeError(
-            f"train.metric: {recipe.train.metric!r} is not one of nll, perplexity, bleu, chrf"
-        )
-    if recipe.train.metric in ("bleu", "chrf") and not config.evaluation.lines:
+    known = ["nll", "perplexity", *config.evaluation.watched]
+    if recipe.train.metric not in known:
+        raise RecipeError(f"train.metric: {recipe.train.metric!r} is not one of {', '.join(known)}")
+    if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
+    if "nbest" in config.evaluation.metrics and getattr(config.search.config, "nbest", 1) < 2:
+        raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
     _check_files(config.data)
@@ -160,10 +150,16 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 def _read(
     config: Config, part: files.Part, report: Report
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Pairs to learn from or to choose by: of several right answers the first."""
+    for line, (source, target) in _rows(config, part, config.data.policy, report):
+        yield line, (source, target if part == "train" else config.evaluation.answers(target)[0])
+
+
+def _rows(
+    config: Config, part: files.Part, policy: Policy, report: Report
+) -> Iterator[tuple[int, tuple[str, ...]]]:
     data = config.data
-    return parallel(
-        data.paths(part), data.columns or SIDES, data.policy, report, header=data.header
-    )
+    return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
 
 
 def _encode(
@@ -225,10 +221,12 @@ class Task:
         figures = self._likelihood(model)
         lines = self.config.evaluation.lines
         if lines:
-            pairs = [p for _, p in islice(_read(self.config, "validation", Report()), lines)]
-            sources, references = (list(side) for side in zip(*pairs, strict=True))
-            outputs = self.predict(model, sources, Part("greedy", _search_config("greedy")))
-            scores = self._scores([o.text for o in outputs], references, ["bleu", "chrf"])
+            rows = _rows(self.config, "validation", self.config.data.policy, Report())
+            pairs = [pair for _, pair in islice(rows, lines)]
+            answers = [self.config.evaluation.answers(target) for _, target in pairs]
+            greedy = Part("greedy", _search_config("greedy"))
+            outputs = list(self.predict(model, [source for source, _ in pairs], greedy))
+            scores = self.grade(outputs, answers, self.config.evaluation.watched)
             figures |= {name: score.value for name, score in scores.items()}
         return figures
 
@@ -347,31 +345,56 @@ class Task:
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, **options: Any
-    ) -> tuple[dict[str, metrics.Score], list[Prediction]]:
+    ) -> tuple[dict[str, Score], list[Prediction]]:
         """Translate a part and score it. Every line counts: an empty side is kept, not skipped."""
-        sources, references = self.references(part)
+        sources, answers = self.alternatives(part)
         outputs = list(self.predict(model, sources, search, **options))
-        return self._scores([o.text for o in outputs], references), outputs
+        scores = self.grade(outputs, answers)
+        if self.config.evaluation.unseen:
+            scores |= self._apart(outputs, answers)
+        return scores, outputs
 
     def references(self, part: files.Part) -> tuple[list[str], list[str]]:
-        """Both sides of a part, every line of it."""
-        data = self.config.data
-        paths = data.paths(part)
-        if not paths:
-            raise UserError(f"data.{part}: the recipe names no file for it")
-        policy = Policy(broken=data.broken, empty="keep")
-        rows = parallel(paths, data.columns or SIDES, policy, Report(), header=data.header)
-        sources, references = zip(*(fields for _, fields in rows), strict=True)
-        return list(sources), list(references)
+        """Both sides of a part, every line of it; of several right answers the first."""
+        sources, answers = self.alternatives(part)
+        return sources, [texts[0] for texts in answers]
 
-    def _scores(
-        self, outputs: list[str], references: list[str], which: Sequence[str] | None = None
-    ) -> dict[str, metrics.Score]:
+    def alternatives(self, part: files.Part) -> tuple[list[str], list[list[str]]]:
+        """Every source of a part, and all the answers that are right for it."""
+        if not self.config.data.paths(part):
+            raise UserError(f"data.{part}: the recipe names no file for it")
+        policy = Policy(broken=self.config.data.broken, empty="keep")
+        pairs = [pair for _, pair in _rows(self.config, part, policy, Report())]
         how = self.config.evaluation
-        options: dict[str, Any] = {} if which is None else {"metrics": which}
-        return metrics.translation(
-            outputs, references, tokenize=how.tokenize, lowercase=how.lowercase, **options
-        )
+        return [source for source, _ in pairs], [how.answers(target) for _, target in pairs]
+
+    def grade(
+        self,
+        outputs: Sequence[Prediction],
+        answers: Sequence[Sequence[str]],
+        which: Sequence[str] | None = None,
+        samples: int = 0,
+    ) -> dict[str, Score]:
+        """The recipe's scores, or others; with `samples`, bootstrap intervals."""
+        texts = [[each["text"] for each in o.alternatives] or [o.text] for o in outputs]
+        return self.config.evaluation.scores(texts, answers, which, samples)
+
+    def _apart(
+        self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]]
+    ) -> dict[str, Score]:
+        """Scores of the lines of which training has an answer as a target, and of the others."""
+        known = {target for _, (_, target) in _read(self.config, "train", Report())}
+        lines: dict[str, list[int]] = {"seen": [], "unseen": []}
+        for n, texts in enumerate(answers):
+            lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
+        return {
+            f"{name}.{group}": score
+            for group, ids in lines.items()
+            if ids
+            for name, score in self.grade(
+                [outputs[n] for n in ids], [answers[n] for n in ids]
+            ).items()
+        }
 
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64

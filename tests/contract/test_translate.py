@@ -8,13 +8,21 @@ import pytest
 import torch
 
 import regard
+from regard import config, plots
 from regard.data.tokenizers import END, PAD, START
 from regard.errors import RecipeError, UserError
 from regard.runs import Run
 from regard.tasks.translate import SIDES, collate
+from regard.types import Position
 from tests import corpus
 
 LINES = [*corpus.sentences(25, seed=8), "", "ka", "   ", "lo lo lo lo lo lo lo lo lo lo lo lo"]
+
+
+@pytest.fixture(autouse=True)
+def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take longer than these trainings."""
+    monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +114,6 @@ def test_wrong_calls_from_python(predictor: regard.Predictor):
 
 
 def prepared(folder: Path, *changes: str, **counts: int) -> Run:
-    from regard import config
-
     recipe = config.load(corpus.write(folder / "corpus", **counts), changes)
     return Run.create(folder / "run", recipe)
 
@@ -126,7 +132,7 @@ def test_one_vocabulary_or_two(tmp_path: Path):
 def test_batches_hold_both_sides(tmp_path: Path):
     run = prepared(tmp_path)
     task: Any = run.task
-    batch = task.batches(1).at(regard.front.Position() if False else _first())
+    batch = task.batches(1).at(Position())
     row = batch.tensors["source"][0].tolist()
     text = task.source.decode(row)
     wanted = corpus.translate(text)
@@ -134,12 +140,6 @@ def test_batches_hold_both_sides(tmp_path: Path):
     assert batch["target_in"][0, 0] == START
     assert row[int(batch["source_mask"][0].sum()) - 1] == END
     assert int(batch["target_mask"].sum()) == batch.targets
-
-
-def _first():
-    from regard.types import Position
-
-    return Position()
 
 
 def test_collate_by_hand():
@@ -201,8 +201,6 @@ def test_other_forms_of_files_give_the_same_data(suffix: str, tmp_path: Path):
         "jsonl": "".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in rows),
     }
     (recipe.parent / f"train.{suffix}").write_text(table[suffix], encoding="utf-8")
-    from regard import config
-
     loaded = config.load(recipe, (f'data.train=["train.{suffix}"]',))
     run = Run.create(tmp_path / "run", loaded)
     for name in ("train.source.tokens", "train.target.offsets"):

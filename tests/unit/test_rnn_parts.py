@@ -470,12 +470,12 @@ def test_one_batch_is_learnt(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         "search": {"kind": "greedy"},
         "model": {"dim": 32, "tie": "output", "encoder": encoder, "decoder": decoder},
         "train": {
-            "updates": 100,
+            "updates": 60,
             "validate": 0,
-            "save": 100,
+            "save": 60,
             "threads": 1,
             "precision": "float32",
-            "optimizer": {"rate": 0.01},
+            "optimizer": {"rate": 0.02},
             "schedule": {"warmup": 10},
         },
     }

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import regard
-from regard import config as recipes
+from regard import config as recipes, plots
 from regard.errors import UserError
 from regard.model import build
 from regard.runs import Run
@@ -333,6 +333,12 @@ def train(folder: Path, *changes: str, **options: Any) -> Run:
     return regard.train(recipe, *changes, to=folder / "run", **options).run
 
 
+@pytest.fixture
+def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take longer than these trainings."""
+    monkeypatch.setattr(plots, "curves", lambda records, path: None)
+
+
 def updates(run: Run) -> list[int]:
     return sorted(int(folder.name) for folder in run.checkpoints.iterdir())
 
@@ -378,6 +384,7 @@ def test_the_final_model_is_the_mean_of_the_last(averaged: Any):
     assert not torch.equal(chosen[0][EMBEDDING], chosen[1][EMBEDDING])
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_the_final_model_is_the_mean_of_the_best(tmp_path: Path, monkeypatch: Any):
     """Scores are 5, 2, 4, 3, 6 at updates 3, 6, 9, 12, 15: the best two are 6 and 12."""
     values = iter([5.0, 2.0, 4.0, 3.0, 6.0])
@@ -389,6 +396,7 @@ def test_the_final_model_is_the_mean_of_the_best(tmp_path: Path, monkeypatch: An
     assert_same(weights(run.folder / "model"), mean(chosen))
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_without_averaging_the_final_model_is_the_best(tmp_path: Path, monkeypatch: Any):
     """Scores are 5, 2, 4, 3 at updates 2, 4, 6, 8, of which a plan would save 5 and 8 only."""
     values = iter([5.0, 2.0, 4.0, 3.0])
@@ -444,6 +452,7 @@ def test_the_run_tells_all_that_decides_it(averaged: Any):
     ).keys()
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_the_same_recipe_gives_the_same_weights(averaged: Any, tmp_path: Path):
     run, _ = averaged
     again = train(

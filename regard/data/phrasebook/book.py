@@ -57,6 +57,8 @@ class Tables:
     rich: str
     """Clauses that stand alone."""
     sentences: str
+    """Sentences made of clauses: `clause` is any, `timed` has a time, `untimed` could have one,
+    `short`, `present` and `future` are simple ones with short phrases."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,7 @@ def phrases(words: Known, relatives: Known) -> dict[str, Choice[Phrase]]:
 
 
 def phrase(shape: str, words: Known, relatives: Known) -> Choice[Phrase]:
-    """For example: name; the trait persons; number persons; owner's relative; the person who."""
+    """For example: name; the trait persons; number persons; owner's fellow; the person who."""
     owner, _, rest = shape.rpartition("'s ")
     names = rest.split()
     relative = relatives[names.pop()] if names[-1] in relatives else Fixed(None)

@@ -1,4 +1,8 @@
-"""English and German: the words, and the patterns that they stand in."""
+"""English and German: the words, and the patterns that they stand in.
+
+A new pattern is a new line in SIMPLE, RICH or SENTENCES, in the notation of `grammar`; a new word
+is a new row in its table. The kinds of phrases ({subject}, {object} and so on) are in `book`.
+"""
 
 from regard.data.phrasebook import english, german, lexicon
 from regard.data.phrasebook.book import Tables

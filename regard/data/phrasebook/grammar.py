@@ -232,7 +232,10 @@ class Language(ABC):
             form = self.agreement(form, fillers[slot.agrees_with])
         match node:
             case Word():
-                return self.forms(node)[form]
+                forms = self.forms(node)
+                if form not in forms:
+                    raise ValueError(f"{slot}: {node.name!r} has only {', '.join(forms)}")
+                return forms[form]
             case Phrase():
                 return self.phrase(node, form, scene, denied=slot.denied)
             case Clause():

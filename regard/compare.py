@@ -1,0 +1,386 @@
+"""Runs side by side: quality with its intervals, size, speed, cost, curves, quality by length.
+
+All are scored on the same part of the same data, or nothing is compared.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from regard import comparison_plots, front
+from regard.data.readers import excerpt
+from regard.errors import RecipeError, UserError
+from regard.metrics import Score, bootstrap
+from regard.plots import PLACES, Curve
+from regard.tasks import Prediction
+
+SAMPLES = 1000
+GROUPS = 5
+PLACES_SHOWN = 6
+BLOCK = 500
+"""Symbols of running text that are drawn together: neighbours are as alike as a line's words."""
+NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "tokens_per_second"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What is told of one run."""
+
+    run: str
+    scores: Mapping[str, Score]
+    """On the whole part; with 95 % intervals where the score is one of lines."""
+    lengths: Mapping[str, Score]
+    """The first score for texts of each length: {"1–8": …}."""
+    parameters: int
+    updates: int
+    tokens: int
+    """Target tokens that it was trained on."""
+    cpu_seconds: float
+    fastest: float | None
+    median: float | None
+    """Target tokens per second while training."""
+    metric: str
+    """The validation figure that its recipe goes by."""
+    curves: Mapping[str, Curve]
+    """{figure: (target tokens, values)}"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Runs in the order in which they were named."""
+
+    part: str
+    quality: str
+    """The score by which lengths are compared."""
+    unit: str
+    """What length is counted in."""
+    runs: tuple[Entry, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table: what is told, then a cell for each run."""
+        names = list(dict.fromkeys(name for entry in self.runs for name in entry.scores))
+        lengths = list(dict.fromkeys(name for entry in self.runs for name in entry.lengths))
+        rows = [(name, *(_cell(e.scores.get(name)) for e in self.runs)) for name in names]
+        for name in lengths:
+            cells = (_cell(entry.lengths.get(name)) for entry in self.runs)
+            rows.append((f"{self.quality}, {name} {self.unit}", *cells))
+        plain: dict[str, Callable[[Entry], float | None]] = {
+            "parameters": lambda e: e.parameters,
+            "updates": lambda e: e.updates,
+            "target tokens trained on": lambda e: e.tokens,
+            "CPU seconds": lambda e: e.cpu_seconds,
+            "target tokens/s, best": lambda e: e.fastest,
+            "target tokens/s, median": lambda e: e.median,
+        }
+        rows += [(what, *(_whole(get(e)) for e in self.runs)) for what, get in plain.items()]
+        return rows + self._learning()
+
+    def _learning(self) -> list[tuple[str, ...]]:
+        """The validation figure of the recipes at a few numbers of target tokens."""
+        metrics = {entry.metric for entry in self.runs}
+        curves = [entry.curves.get(entry.metric) for entry in self.runs]
+        known = [curve for curve in curves if curve]
+        if len(metrics) > 1 or not known:
+            return []
+        last = max(curve[0][-1] for curve in known)
+        places = [last * n // PLACES_SHOWN for n in range(1, PLACES_SHOWN + 1)]
+        what = metrics.pop()
+        return [
+            (f"{what} at {place / 1e6:.3g} M tokens", *(_at(curve, place) for curve in curves))
+            for place in places
+        ]
+
+    def notes(self) -> list[str]:
+        """How each score came about; a warning where runs do not agree on that."""
+        lines = []
+        names = dict.fromkeys(name for entry in self.runs for name in entry.scores)
+        for name in names:
+            found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
+            different = list(dict.fromkeys(found))
+            warning = " (do not compare these: their signatures differ)"
+            lines += [f"{name}|{each}{warning * (len(different) > 1)}" for each in different]
+        return lines
+
+    def picture(self, path: Path) -> None:
+        """Learning curves of all runs, the quality with its interval, and that by length."""
+        figures = dict.fromkeys(name for entry in self.runs for name in entry.curves)
+        curves = {f: {e.run: e.curves[f] for e in self.runs if f in e.curves} for f in figures}
+        whole = {e.run: {self.part: e.scores[self.quality]} for e in self.runs}
+        lengths = {e.run: e.lengths for e in self.runs if e.lengths}
+        bars: dict[str, dict[str, Mapping[str, Score]]] = {self.quality: {**whole}}
+        if lengths:
+            bars[f"{self.quality}, by length of the input in {self.unit}"] = {**lengths}
+        comparison_plots.comparison([e.run for e in self.runs], curves, bars, path)
+
+
+def _cell(score: Score | None) -> str:
+    if score is None:
+        return ""
+    digits = 2 if abs(score.value) >= 10 else 4
+    ends = "" if score.low is None else f" [{score.low:.{digits}f}, {score.high:.{digits}f}]"
+    return f"{score.value:.{digits}f}{ends}"
+
+
+def _whole(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _at(curve: Curve | None, place: int) -> str:
+    """The last value at a number of tokens or before it."""
+    points = zip(*curve, strict=True) if curve else ()
+    passed = [value for tokens, value in points if tokens <= place]
+    return f"{passed[-1]:.4g}" if passed else ""
+
+
+def compare(
+    folders: Sequence[Path],
+    part: str = "test",
+    *,
+    batch: int = 64,
+    samples: int = SAMPLES,
+    **options: Any,
+) -> Comparison:
+    """Score runs on a part of the data that they share. Options: those of `front.load`."""
+    if len(folders) < 2:
+        raise RecipeError("compare: name at least two runs")
+    if samples < 1:
+        raise RecipeError(f"samples: {samples} must be ≥ 1")
+    for folder in folders:
+        if folders.count(folder) > 1:
+            raise RecipeError(f"compare: {folder} is named twice")
+    predictors = [front.load(folder, **options) for folder in folders]
+    for other in predictors[1:]:
+        _check_same(predictors[0], other, part)
+    checkpoint = options.get("checkpoint", "final")
+    entries: list[Entry] = []
+    for predictor in predictors:
+        quality = next(iter(entries[0].scores)) if entries else None
+        entries.append(_entry(predictor, part, checkpoint, batch, samples, quality))
+    texts = predictors[0].task.references(part)[0]
+    return Comparison(
+        part=part, quality=next(iter(entries[0].scores)), unit=_unit(texts), runs=tuple(entries)
+    )
+
+
+def _check_same(one: front.Predictor, other: front.Predictor, part: str) -> None:
+    """Refuse runs that are not scored on the same thing."""
+    mine, yours = one.run, other.run
+    if mine.recipe.kind != yours.recipe.kind:
+        raise UserError(
+            f"{mine.folder} ({mine.recipe.kind}) and {yours.folder} ({yours.recipe.kind}) do "
+            "different tasks: there is nothing to compare"
+        )
+    for name, left, right in zip(
+        one.sides, front.answers(one.task, part), front.answers(other.task, part), strict=True
+    ):
+        pairs = zip_longest(_flat(left), _flat(right), fillvalue="")
+        for line, (here, there) in enumerate(pairs, 1):
+            if here != there:
+                raise UserError(
+                    f"{mine.folder} and {yours.folder} have different {part} parts: {name} {line} "
+                    f"is “{excerpt(str(here))}” in one and “{excerpt(str(there))}” in the other; "
+                    "only runs on the same data can be compared"
+                )
+
+
+def _flat(texts: Sequence[Any]) -> list[Any]:
+    """Lines, whether a text is a line or all of them."""
+    whole = [text.split("\n") if isinstance(text, str) else [text] for text in texts]
+    return [line for lines in whole for line in lines]
+
+
+def _entry(
+    predictor: front.Predictor,
+    part: str,
+    checkpoint: str,
+    batch: int,
+    samples: int,
+    quality: str | None,
+) -> Entry:
+    """One run, with its quality by length: by its first score, if none is named."""
+    run = predictor.run
+    scores, predictions = predictor.evaluate(part, batch=batch)
+    grade = _grader(predictor, part, scores, predictions)
+    texts = predictor.task.references(part)[0]
+    lengths: dict[str, Score] = {}
+    if grade:
+        graded = grade(None, None, samples)
+        quality = quality or next(iter(graded))
+        if quality not in graded:
+            graded = {**graded, **grade(None, [quality], samples)}
+        scores = {**graded, **{name: s for name, s in scores.items() if name not in graded}}
+        for label, ids in by_length(_lengths(texts)).items() if len(texts) > 1 else ():
+            lengths[label] = grade(ids, [quality], samples)[quality]
+    if not scores or quality not in (None, *scores):
+        raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
+    progress = run.whole(checkpoint).progress()
+    records = run.records()
+    speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
+    return Entry(
+        run=str(run.folder),
+        scores=scores,
+        lengths=lengths,
+        parameters=sum(weight.numel() for weight in predictor.model.parameters()),
+        updates=progress["update"],
+        tokens=progress["tokens"],
+        cpu_seconds=progress["cpu_seconds"],
+        fastest=max(speeds, default=None),
+        median=statistics.median(speeds) if speeds else None,
+        metric=run.recipe.train.metric,
+        curves=learning_curves(records),
+    )
+
+
+def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
+    """{figure: (target tokens, values)}: what validation told, and the training's own loss."""
+    points: dict[str, dict[int, float]] = {}
+    for record in records:
+        figures = {k: v for k, v in record.items() if k not in NO_PANEL}
+        if record.get("kind") == "train":
+            figures = {"training nll": figures["nll"]} if "nll" in figures else {}
+        elif record.get("kind") != "validation":
+            continue
+        for name, value in figures.items():
+            if isinstance(value, int | float) and math.isfinite(value):
+                points.setdefault(name, {})[int(record["tokens"])] = float(value)
+    last = "training nll"
+    return {
+        name: (sorted(points[name]), [points[name][tokens] for tokens in sorted(points[name])])
+        for name in sorted(points, key=lambda name: name == last)
+    }
+
+
+# Length
+
+
+def _unit(texts: Sequence[str]) -> str:
+    """Words; characters where most texts are single words."""
+    return "words" if statistics.median(len(text.split()) for text in texts) > 1 else "characters"
+
+
+def _lengths(texts: Sequence[str]) -> list[int]:
+    words = _unit(texts) == "words"
+    return [len(text.split()) if words else len(text) for text in texts]
+
+
+def by_length(lengths: Sequence[int], groups: int = GROUPS) -> dict[str, list[int]]:
+    """{"1–8": numbers of the texts}: groups of about as many texts, no length in two of them."""
+    shares = np.linspace(0, 1, groups + 1)[1:]
+    ends = sorted({int(end) for end in np.quantile(lengths, shares, method="higher")})
+    found, start = {}, min(lengths)
+    for end in ends:
+        ids = [n for n, length in enumerate(lengths) if start <= length <= end]
+        found[f"{start}–{end}" if start < end else f"{end}"] = ids
+        start = end + 1
+    return found
+
+
+# Intervals
+
+Grade = Callable[[Sequence[int] | None, Sequence[str] | None, int], Mapping[str, Score]]
+"""(which lines, which scores, resamples) → scores with intervals; None stands for all."""
+Array = npt.NDArray[np.float64]
+
+
+class Statistic(NamedTuple):
+    """A score that is f(Σ values / Σ counts) over lines."""
+
+    score: Score
+    values: Array
+    counts: Array
+    f: Callable[[float], float]
+
+
+def _grader(
+    predictor: front.Predictor,
+    part: str,
+    scores: Mapping[str, Score],
+    predictions: Sequence[Prediction],
+) -> Grade | None:
+    """How the lines of a part are scored: by the task itself, or by a statistic of each line."""
+    task: Any = predictor.task
+    if hasattr(task, "grade"):
+        _, answers = front.answers(task, part)
+
+        def grade(ids: Sequence[int] | None, which: Sequence[str] | None, samples: int) -> Any:
+            chosen = range(len(answers)) if ids is None else ids
+            outputs = [predictions[n] for n in chosen]
+            return task.grade(outputs, [answers[n] for n in chosen], which, samples)
+
+        return grade
+    if predictions and "accuracy" in scores:
+        found = _accuracy(scores["accuracy"], predictions, task.references(part)[1])
+    elif "bits_per_character" in scores:
+        found = _likelihood(scores, predictor.score(*task.references(part)))
+    else:
+        found = {}
+    return _by_statistics(found) if found else None
+
+
+def _by_statistics(found: Mapping[str, Statistic]) -> Grade:
+    def grade(
+        ids: Sequence[int] | None, which: Sequence[str] | None, samples: int
+    ) -> Mapping[str, Score]:
+        graded = {}
+        for name in found if which is None else which:
+            score, values, counts, f = found[name]
+            chosen = slice(None) if ids is None else list(ids)
+            value, total = values[chosen], counts[chosen]
+            ends = bootstrap(value, counts=total, samples=samples)
+            low, high = sorted(map(f, ends))
+            mean = f(float(value.sum() / total.sum()))
+            graded[name] = replace(score, value=mean, low=low, high=high)
+        return graded
+
+    return grade
+
+
+def _accuracy(
+    score: Score, predictions: Sequence[Prediction], references: Sequence[str]
+) -> dict[str, Statistic]:
+    """Right lines, or right words of a line: whichever the score is the share of; else nothing."""
+    pairs = [(p.text, reference) for p, reference in zip(predictions, references, strict=True)]
+    lines = [(float(said == true), 1.0) for said, true in pairs]
+    words = [_right_words(said.split(), true.split()) for said, true in pairs]
+    for each in (lines, words):
+        right, counts = np.array(each).T
+        if counts.sum() and math.isclose(100 * right.sum() / counts.sum(), score.value):
+            return {"accuracy": Statistic(score, right, counts, lambda mean: 100 * mean)}
+    return {}
+
+
+def _right_words(said: Sequence[str], true: Sequence[str]) -> tuple[float, float]:
+    """Places with the right word, and all; “_” is the place of one that nobody asks for."""
+    asked = [(one, other) for one, other in zip_longest(said, true) if other not in (None, "_")]
+    return float(sum(one == other for one, other in asked)), float(len(asked))
+
+
+def _likelihood(
+    scores: Mapping[str, Score], texts: Sequence[Mapping[str, Any]]
+) -> dict[str, Statistic]:
+    """Bits per character and perplexity of each text; of running text, block by block."""
+    rows = [np.array(text["log_probs"], dtype=float) for text in texts]
+    bits = np.array([text["bits"] for text in texts], dtype=float)
+    characters = np.array([text["characters"] for text in texts], dtype=float)
+    if len(rows) == 1:
+        [row] = rows
+        rows = np.array_split(row, max(1, len(row) // BLOCK))
+        # What is spelt and how many characters a symbol has is taken to be the same everywhere.
+        bits = np.array([bits[0] * block.sum() / row.sum() for block in rows])
+        characters = np.array([characters[0] * len(block) / len(row) for block in rows])
+    nats, symbols = np.array([-row.sum() for row in rows]), np.array([float(len(r)) for r in rows])
+    found = {
+        "bits_per_character": (bits, characters, float),
+        "perplexity": (nats, symbols, math.exp),
+    }
+    return {name: Statistic(scores[name], *each) for name, each in found.items() if name in scores}

@@ -1,0 +1,142 @@
+"""A picture of several runs side by side: how they learnt, how good they are, at which length."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from regard.errors import UserError
+from regard.metrics import Score
+from regard.plots import (
+    COLOURS,
+    HATCHES,
+    INK,
+    STROKES,
+    Curve,
+    _name,
+    _save,
+    _style,
+    _text,
+    _ticks,
+)
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+Curves = Mapping[str, Mapping[str, Curve]]
+"""{figure: {run: (target tokens, values)}}"""
+Bars = Mapping[str, Mapping[str, Mapping[str, Score]]]
+"""{label of the axis: {run: {category: score}}}"""
+
+
+def comparison(runs: Sequence[str], curves: Curves, bars: Bars, path: Path | str) -> None:
+    """Runs side by side: see `comparison_figure`."""
+    _save(lambda: comparison_figure(runs, curves, bars), path)
+
+
+@_style()
+def comparison_figure(
+    runs: Sequence[str], curves: Curves, bars: Bars
+) -> "matplotlib.figure.Figure":
+    """A panel per figure with every run's learning curve, then one per kind of bars.
+
+    A run has one colour everywhere. Whiskers are the scores' intervals, where they have any.
+    """
+    from matplotlib.figure import Figure
+
+    count = len(curves) + len(bars)
+    if not count:
+        raise UserError("no picture to draw: the runs have neither curves nor scores")
+    columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(0.4 + 4.0 * columns, 0.8 + 2.6 * rows), layout="constrained")
+    cast(Any, figure.get_layout_engine()).set(w_pad=0.1, h_pad=0.08)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flatten())
+    for ax in axes[count:]:
+        ax.remove()
+    for ax, (quantity, lines) in zip(axes, curves.items(), strict=False):
+        _draw_curves(ax, runs, quantity, lines)
+    for ax, (label, groups) in zip(axes[len(curves) :], bars.items(), strict=False):
+        _draw_bars(ax, runs, label, groups)
+    figure.legend(
+        [_patch(number) for number in range(len(runs))],
+        [_text(run) for run in runs],
+        loc="outside upper center",
+        ncols=min(len(runs), columns),
+    )
+    return figure
+
+
+def _look(number: int) -> tuple[str, int]:
+    """A run's colour, and how often the colours have been gone through before it."""
+    return COLOURS[number % len(COLOURS)], number // len(COLOURS)
+
+
+def _patch(number: int) -> Any:
+    from matplotlib.patches import Patch
+
+    colour, turn = _look(number)
+    return Patch(facecolor=colour, hatch=HATCHES[turn % len(HATCHES)], edgecolor="white")
+
+
+def _draw_curves(
+    ax: "matplotlib.axes.Axes", runs: Sequence[str], quantity: str, lines: Mapping[str, Curve]
+) -> None:
+    for number, run in enumerate(runs):
+        if run in lines:
+            colour, turn = _look(number)
+            tokens, values = lines[run]
+            ax.plot(
+                tokens,
+                values,
+                color=colour,
+                linestyle=STROKES[turn % len(STROKES)],
+                marker="o" if len(tokens) < 50 else None,
+                markersize=3,
+                linewidth=1.3,
+            )
+    _ticks(ax.xaxis)
+    _ticks(ax.yaxis)
+    ax.set(xlabel="target tokens", ylabel=_name(quantity))
+
+
+def _draw_bars(
+    ax: "matplotlib.axes.Axes",
+    runs: Sequence[str],
+    label: str,
+    groups: Mapping[str, Mapping[str, Score]],
+) -> None:
+    categories = list(dict.fromkeys(name for scores in groups.values() for name in scores))
+    width = 0.84 / len(runs)
+    for number, run in enumerate(runs):
+        found = [groups.get(run, {}).get(name) for name in categories]
+        values = np.array([math.nan if score is None else score.value for score in found])
+        places = np.arange(len(categories)) + (number - (len(runs) - 1) / 2) * width
+        colour, turn = _look(number)
+        ax.bar(
+            places,
+            values,
+            0.94 * width,
+            color=colour,
+            hatch=HATCHES[turn % len(HATCHES)],
+            edgecolor="white",
+            linewidth=0,
+            yerr=np.array([_whiskers(score) for score in found]).T,
+            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": INK},
+        )
+    ax.set_xticks(range(len(categories)), [_text(name, 20) for name in categories])
+    ax.tick_params(axis="x", length=0)
+    ax.grid(False, axis="x")
+    ax.margins(y=0.1)
+    title, _, unit = label.partition(", by ")
+    ax.set(xlabel=_text(unit), ylabel=_text(title, 60))
+
+
+def _whiskers(score: Score | None) -> tuple[float, float]:
+    """How far the interval goes below and above the score, which need not lie inside it."""
+    if score is None or score.low is None or score.high is None:
+        return 0.0, 0.0
+    return max(0.0, score.value - score.low), max(0.0, score.high - score.value)

@@ -1,0 +1,74 @@
+"""Numbers as vectors: each step of a series, or each patch of consecutive steps."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import RecipeError
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
+from regard.types import Batch, Sequence, Sizes
+from regard.values import Count, Natural, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What becomes one position of the sequence."""
+
+    patch: Count = 1
+    """Consecutive steps that become one position (Nie et al. 2023, section 3.1)."""
+    stride: Natural = 0
+    """Steps from one patch to the next; 0: as many as a patch has."""
+    project: bool = True
+    """Map each patch to the model's dimension; false: take the values themselves, which then must
+    be as many as the model's dimension."""
+    dropout: Share = 0.0
+    """On the vectors."""
+
+    def __post_init__(self) -> None:
+        if self.stride > self.patch:
+            raise RecipeError(f"stride: {self.stride} leaves out steps between patches")
+        if self.patch > 1 and not self.project:
+            raise RecipeError("project: patches need a projection")
+
+    def positions(self, length: int) -> int:
+        """How many patches cover `length` steps."""
+        stride = self.stride or self.patch
+        return -(-max(length - self.patch, 0) // stride) + 1
+
+
+class Input(nn.Module):
+    """x_n = W [v_{nr}; …; v_{nr+p−1}] + b for the values v_t ∈ ℝᶜ, patches p and strides r.
+
+    The last patch ends with the last step; the first value is repeated before the first step as
+    far as the first patch needs it. W keeps float32 in training: rounding would blur the values.
+    """
+
+    def __init__(
+        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+    ) -> None:
+        super().__init__()
+        self.config, self.stride = config, config.stride or config.patch
+        self.project = nn.Linear(config.patch * sizes.values, dim) if config.project else None
+        self.dropout = Dropout(config.dropout)
+        if self.project is None and sizes.values != dim:
+            raise RecipeError(
+                f"project: without it model.dim must be the number of variables that the model "
+                f"sees, {sizes.values}, not {dim}"
+            )
+
+    def forward(self, batch: Batch) -> Sequence:
+        x = self.patches(batch["values"])  # (B, N, p · C)
+        x = x if self.project is None else self.project(x)
+        mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        return Sequence(self.dropout(x), mask)
+
+    def patches(self, values: Float[Tensor, "B S C"]) -> Float[Tensor, "B N E"]:
+        """[v_{nr}; …; v_{nr+p−1}] of each patch n."""
+        patch, length = self.config.patch, values.shape[1]
+        before = (self.config.positions(length) - 1) * self.stride + patch - length
+        padded = F.pad(values.transpose(1, 2), (before, 0), mode="replicate")  # (B, C, S')
+        return padded.unfold(2, patch, self.stride).permute(0, 2, 3, 1).flatten(2)

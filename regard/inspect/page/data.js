@@ -1,0 +1,92 @@
+// What the page carries: a tree of plain values, and arrays that are unpacked when looked at.
+"use strict";
+(() => {
+  const regard = (globalThis.regard ??= {});
+  const unpacked = new Map();
+  const KEPT = 24; // arrays that stay unpacked; the longest unused one goes first
+
+  regard.content = () => (regard.tree ??= JSON.parse(document.getElementById("data").textContent));
+
+  async function inflate(text) {
+    const bytes = Uint8Array.from(atob(text), (glyph) => glyph.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  // The bytes of an array; `regard.value` says what number a byte stands for.
+  regard.block = (reference) => {
+    const number = reference.block;
+    const found = unpacked.get(number) ?? inflate(document.getElementById(`block-${number}`).textContent);
+    unpacked.delete(number);
+    unpacked.set(number, found);
+    if (unpacked.size > KEPT) unpacked.delete(unpacked.keys().next().value);
+    return found;
+  };
+
+  regard.value = (reference, byte) => {
+    if (reference.scale === "weight") return (byte / regard.content().levels) ** 2;
+    const share = byte / 127 - 1;
+    return Math.sign(share) * Math.abs(share) ** (1 / reference.power) * reference.most;
+  };
+
+  // A matrix of an array of matrices: { rows, columns, at(row, column), byte(row, column) }.
+  regard.matrix = async (reference, index = 0) => {
+    const bytes = await regard.block(reference);
+    const [rows, columns] = reference.shape.slice(-2);
+    const start = index * rows * columns;
+    const top = reference.scale === "weight" ? regard.content().levels : 254;
+    return {
+      rows, columns, scale: reference.scale, most: reference.most ?? 1, power: reference.power ?? 0.5,
+      at: (row, column) => regard.value(reference, bytes[start + row * columns + column]),
+      share: (row, column) => bytes[start + row * columns + column] / top,
+    };
+  };
+
+  // The mean of all matrices of an array.
+  regard.mean = async (reference) => {
+    const bytes = await regard.block(reference);
+    const [count, rows, columns] = reference.shape;
+    const means = new Float32Array(rows * columns);
+    for (let place = 0; place < bytes.length; place++) {
+      means[place % means.length] += regard.value(reference, bytes[place]) / count;
+    }
+    return {
+      rows, columns, scale: "weight", most: 1, power: 0.5,
+      at: (row, column) => means[row * columns + column],
+      share: (row, column) => Math.sqrt(means[row * columns + column]),
+    };
+  };
+
+  regard.transposed = (matrix) => ({
+    ...matrix, rows: matrix.columns, columns: matrix.rows,
+    at: (row, column) => matrix.at(column, row),
+    share: (row, column) => matrix.share(column, row),
+  });
+
+  // Characters that would not be seen, or would turn the text around them, are spelt out.
+  const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+  regard.label = (piece, longest = 18) => {
+    const shown = String(piece).replace(HIDDEN, (glyph) =>
+      glyph === "\n" ? "↵" : `‹${glyph.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+    const glyphs = [...shown];
+    return glyphs.length > longest ? glyphs.slice(0, longest - 1).join("") + "…" : shown;
+  };
+
+  regard.number = (value, digits = 3) =>
+    value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(1) : value.toFixed(digits);
+
+  // A choice that several views share; a view that has left the page is forgotten.
+  regard.store = (start) => {
+    const value = { ...start };
+    let listeners = [];
+    return {
+      value,
+      set(change) {
+        Object.assign(value, change);
+        listeners = listeners.filter(({ element }) => element.isConnected);
+        for (const { run } of listeners) run(value);
+      },
+      listen(element, run) { listeners.push({ element, run }); },
+    };
+  };
+})();

@@ -1,0 +1,91 @@
+"""Pictures of forecasts, in the style of `plots`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import UserError
+from regard.plots import COLOURS, INK, _save, _style, _text, _ticks
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+Values = NDArray[np.floating]
+MOST = 12
+"""Variables that a picture has room for."""
+
+
+def forecast(
+    names: Sequence[str],
+    past: Values,
+    future: Values | None,
+    mean: Values,
+    low: Values,
+    high: Values,
+    path: Path | str,
+    *,
+    title: str,
+) -> None:
+    """A forecast beside what came: see `forecast_figure`."""
+    _save(lambda: forecast_figure(names, past, future, mean, low, high, title=title), path)
+
+
+@_style()
+def forecast_figure(
+    names: Sequence[str],
+    past: Values,
+    future: Values | None,
+    mean: Values,
+    low: Values,
+    high: Values,
+    *,
+    title: str,
+) -> "matplotlib.figure.Figure":
+    """A panel for each variable: the past (S, C), then the expected values (T, C) in their
+    interval, and what came, if that is known. Of a long past only its end is shown."""
+    from matplotlib.figure import Figure
+
+    if not len(names) or not len(mean):
+        raise UserError("no forecast to draw: there are no values")
+    count, steps = min(len(names), MOST), len(mean)
+    columns = 1 if count == 1 else 2
+    rows = -(-count // columns)
+    figure = Figure(figsize=(4.6 * columns, 1.9 * rows + 0.6), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    shown = past[-3 * steps :]
+    before, after = np.arange(-len(shown) + 1, 1), np.arange(1, steps + 1)
+    for ax, name, n in zip(axes.flat, names, range(count), strict=False):
+        ax.fill_between(after, low[:, n], high[:, n], color=COLOURS[4], alpha=0.35, linewidth=0)
+        ax.plot(before, shown[:, n], color=INK, linewidth=0.9)
+        if future is not None:
+            ax.plot(after, future[:, n], color=INK, linewidth=0.9, linestyle=":")
+        ax.plot(after, mean[:, n], color=COLOURS[0], linewidth=1.3)
+        ax.axvline(0.5, color=INK, linewidth=0.6, linestyle="--")
+        ax.set_title(_text(name), loc="left")
+        _ticks(ax.xaxis, integer=True)
+        _ticks(ax.yaxis)
+    for ax in list(axes.flat)[count:]:
+        ax.set_visible(False)
+    for ax in axes[-1]:
+        ax.set_xlabel("steps from the last known value")
+    _explain(figure, future is not None)
+    figure.suptitle(_text(title, 120))
+    return figure
+
+
+def _explain(figure: "matplotlib.figure.Figure", known: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    marks = [Line2D([], [], color=INK, linewidth=0.9)]
+    labels = ["past"]
+    if known:
+        marks.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=":"))
+        labels.append("what came")
+    marks.append(Line2D([], [], color=COLOURS[0], linewidth=1.3))
+    labels.append("forecast")
+    handles = [*marks, Patch(color=COLOURS[4], alpha=0.35, linewidth=0)]
+    figure.legend(handles, [*labels, "interval"], loc="outside lower center", ncols=4)

@@ -1,0 +1,459 @@
+"""Forecast: what a series of numbers does next, and how sure that is.
+
+A model reads the last `look_back` steps and predicts a block of steps at once. Where a block is
+the whole horizon, the forecast is direct; where it is shorter, the forecast is autoregressive: what
+was predicted is read as if it had happened, block after block.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard import series_plots
+from regard.config import Recipe
+from regard.data import batching, series, windows
+from regard.data.readers import Report
+from regard.data.series import Series, Standard
+from regard.data.windows import Forecasts, collate, normaliser, unfold
+from regard.errors import RecipeError, UserError
+from regard.metrics import Score
+from regard.model import Model
+from regard.parts import Part, module
+from regard.tasks import Prediction
+from regard.types import Batch, Batches, Carry, Sizes, Terms
+from regard.values import Count, Range
+
+PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
+SIDES = ("past", "future")
+METRICS = ("nll", "mse", "mae")
+VERSION = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig:
+    """How large a batch is."""
+
+    windows: Count = 32
+    """Windows of a batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """Between which ends a value is expected: μ ± z σ."""
+
+    level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
+    """The share of values that should lie between them."""
+    paths: Count = 100
+    """Futures that are drawn for σ of an autoregressive forecast."""
+
+    @property
+    def reach(self) -> float:
+        """z."""
+        return NormalDist().inv_cdf((1 + self.level) / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sections of a recipe for forecasts, beside the model and the trainer."""
+
+    data: series.Config
+    """The series."""
+    window: windows.Config
+    """How far a model looks."""
+    batch: BatchConfig
+    """How large a batch is."""
+    intervals: Intervals
+    """How sure a forecast is."""
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what can be known to be wrong before any data is read."""
+    config: Config = recipe.task
+    model, window, reads = recipe.model, config.window, recipe.model.input.config
+    if not hasattr(reads, "positions"):
+        raise RecipeError(f"model.input.kind: {model.input.kind!r} reads no series of numbers")
+    if not hasattr(module("heads", model.head.kind).Head, "normal"):
+        raise RecipeError(f"model.head.kind: {model.head.kind!r} is not for the task forecast")
+    if getattr(reads, "patch", 1) > window.look_back:
+        raise RecipeError("model.input.patch: a patch is longer than window.look_back")
+    if window.independent and not getattr(reads, "project", True) and model.dim != 1:
+        raise RecipeError("model.dim: without model.input.project independent variables need dim 1")
+    if recipe.train.metric not in METRICS:
+        raise RecipeError(
+            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(METRICS)}"
+        )
+    if recipe.train.patience and not config.data.validation:
+        raise RecipeError("train.patience: it counts validations, but data.validation is 0")
+    settings, most = model.encoder.config, reads.positions(window.look_back)
+    if getattr(settings, "position", "") in ("learned", "one_hot") and settings.limit < most:
+        raise RecipeError(f"model.encoder.limit: a window has {most} positions, more than that")
+
+
+def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
+    """Read the series, standardise it by its training part: what training needs into `folder`.
+
+    Mean and deviation of the run `given` are taken instead, if it is there.
+    """
+    report = Report()
+    found = series.read(config.data, report)
+    parts = config.data.bounds(len(found.values))
+    window = config.window
+    for part, (start, end) in parts.items():
+        if end == start and part != "train":
+            continue
+        back = window.look_back if part == "train" else 0
+        ahead = window.steps if part == "train" else window.horizon
+        if end - start < back + ahead:
+            raise RecipeError(
+                f"data.{part}: {end - start:,} rows are too few for window.look_back = "
+                f"{window.look_back} and window.horizon = {window.horizon}"
+            )
+    standard = Standard.fit(found, parts)
+    if given is not None:
+        other = Standard.load(given)
+        if other.names != found.names:
+            raise RecipeError(f"data.variables: {given} has {', '.join(other.names)}")
+        standard = replace(other, parts=standard.parts)
+    standard.save(folder)
+    (folder / "store").mkdir(exist_ok=True)
+    # The test part stays where it is.
+    learnt = found.values[: parts["validation"][1]]
+    np.save(folder / "store" / "series.npy", learnt, allow_pickle=False)
+    return report
+
+
+class Task:
+    """Forecasts whose standardisation and training part lie in a run's folder."""
+
+    whole = True
+    """An input is a whole file, not a line of one."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder, self.window = config, folder, config.window
+        self.standard = Standard.load(folder)
+        seen = 1 if self.window.independent else len(self.standard.names)
+        self.sizes = Sizes(values=seen, length=self.window.look_back, steps=self.window.steps)
+
+    # Windows
+
+    def _values(self, part: str) -> Float[Tensor, "T C"]:
+        """The standardised series, up to a part's end at least."""
+        return torch.from_numpy(self.standard.apply(self._raw(part)))
+
+    def _raw(self, part: str) -> NDArray[np.float64]:
+        """The same in the unit of the file."""
+        if part == "test":
+            return self._read(self.config.data).values
+        path = self.folder / "store" / "series.npy"
+        try:
+            values: NDArray[np.float64] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"the stored data cannot be read: {path}: {error}. Start a new run from the recipe"
+            ) from None
+        return values
+
+    def _read(self, config: series.Config) -> Series:
+        found = series.read(replace(config, variables=self.standard.names))
+        if len(found.values) < self.standard.parts["test"][1]:
+            raise UserError(f"{config.path}: it has fewer rows than when the run began")
+        return found
+
+    def _starts(self, part: str, steps: int) -> NDArray[np.int64]:
+        """Where the futures of a part's windows begin: every place where they lie inside it."""
+        start, end = self.standard.parts[part]
+        starts = np.arange(max(start, self.window.look_back), end - steps + 1)
+        if not len(starts):
+            raise UserError(f"data.{part}: it has no row, or too few for a window")
+        return starts
+
+    def _cut(
+        self, values: Float[Tensor, "T C"], starts: NDArray[np.int64], steps: int
+    ) -> tuple[Float[Tensor, "B S C"], Float[Tensor, "B {steps} C"]]:
+        places = torch.from_numpy(starts)[:, None] + torch.arange(-self.window.look_back, steps)
+        both = values[places]
+        return both[:, : self.window.look_back], both[:, self.window.look_back :]
+
+    # Learning
+
+    def batches(self, seed: int) -> Batches:
+        values, steps = self._values("train"), self.window.steps
+        starts = self._starts("train", steps)
+
+        def make(ids: Sequence[int]) -> Batch:
+            past, future = self._cut(values, starts[list(ids)], steps)
+            return collate(past, future, self.window, ids)
+
+        budget = batching.Config(tokens=self.config.batch.windows)
+        return batching.Batches(np.ones((len(starts), 1), np.int64), make, budget, seed)
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """(y − μ)², or −log p(y | x), of the block that follows."""
+        memory = model.encode(batch)
+        assert memory is not None
+        head: Any = model.head
+        return head.loss(memory.states, batch["targets"], memory.mask, batch["scale"]), None
+
+    def validate(self, model: Model) -> dict[str, float]:
+        """Squared and absolute errors over the horizon; −log p of a block."""
+        if not self.config.data.validation:
+            return {}
+        window, reach = self.window, self.config.intervals.reach
+        figures = self._judge(model, "validation", window.steps).figures(reach)
+        if window.steps < window.horizon:
+            rolled = self._judge(model, "validation", window.horizon).figures(reach)
+            figures |= {name: rolled[name] for name in ("mse", "mae")}
+        return {name: figures[name] for name in METRICS}
+
+    def calibrate(self, model: Model) -> dict[str, float]:
+        """d_j = √mean z_j² with the validation part's z = (y − μ) / σ: the likeliest d."""
+        if not self.config.data.validation:
+            return {}
+        head: Any = model.head
+        reach = self.config.intervals.reach
+        found = self._judge(model, "validation", self.window.steps)
+        shared = (0, 2) if self.window.independent else (0,)
+        mean = found.distance().square().mean(shared, keepdim=True)
+        factor = mean.sqrt().clamp(min=1e-6)  # (1, T, C), or (1, T, 1)
+        with torch.no_grad():
+            head.deviation.mul_(factor.flatten().to(head.deviation))
+        after = found._replace(deviation=found.deviation * factor)
+        before, now = (f.figures(reach)["coverage"] for f in (found, after))
+        return {"coverage_before": before, "coverage": now}
+
+    # Forecasts
+
+    def _block(
+        self, model: Model, past: Float[Tensor, "B S C"]
+    ) -> tuple[Float[Tensor, "B T C"], Float[Tensor, "B T C"]]:
+        """μ and σ of the next block."""
+        head: Any = model.head
+        centre, scale = normaliser(past, self.window.normalise)
+        memory = model.encode(collate(past, None, self.window, range(len(past))))
+        variables = past.shape[2]
+        mean, deviation = (
+            unfold(y, self.window, variables) for y in head.normal(head.pool(memory))
+        )
+        return mean * scale + centre, deviation * scale
+
+    def _roll(
+        self,
+        model: Model,
+        past: Float[Tensor, "B S C"],
+        steps: int,
+        noise: Float[Tensor, "T C"] | None = None,
+    ) -> Float[Tensor, "B {steps} C"]:
+        """Block after block, each read to predict the next; with noise, a draw of the future."""
+        found: list[Tensor] = []
+        for start in range(0, steps, self.window.steps):
+            mean, deviation = self._block(model, past)
+            if noise is not None:
+                mean = mean + deviation * noise[start : start + self.window.steps]
+            found.append(mean)
+            past = torch.cat([past, mean], 1)[:, -self.window.look_back :]
+        return torch.cat(found, 1)[:, :steps]
+
+    def forecast(
+        self, model: Model, past: Float[Tensor, "B S C"], steps: int, paths: int
+    ) -> tuple[Float[Tensor, "B {steps} C"], Float[Tensor, "B {steps} C"]]:
+        """μ and σ of the next steps; for more than a block, σ is that of drawn futures.
+
+        All windows get the same draws, so that none depends on those beside it.
+        """
+        if steps <= self.window.steps:
+            mean, deviation = self._block(model, past)
+            return mean[:, :steps], deviation[:, :steps]
+        mean = self._roll(model, past, steps)
+        squares = torch.zeros_like(mean)
+        blocks = -(-steps // self.window.steps)
+        for number in range(paths):
+            random = torch.Generator().manual_seed(number)
+            noise = torch.randn(blocks * self.window.steps, past.shape[2], generator=random)
+            drawn = self._roll(model, past, steps, noise.to(past.device))
+            squares += (drawn - mean).square()
+        return mean, (squares / max(paths, 1)).sqrt().clamp(min=1e-6)
+
+    def _judge(
+        self, model: Model, part: str, steps: int, *, paths: int = 0, batch: int = 64
+    ) -> Forecasts:
+        """Forecasts for every window of a part."""
+        model.eval()
+        values, starts = self._values(part), self._starts(part, steps)
+        rows = []
+        with torch.inference_mode():
+            for first in range(0, len(starts), batch):
+                past, future = self._cut(values, starts[first : first + batch], steps)
+                mean, deviation = self.forecast(model, past.to(model.device), steps, paths)
+                rows.append((future, mean.cpu(), deviation.cpu()))
+        return Forecasts(*(torch.cat(column) for column in zip(*rows, strict=True)))
+
+    # Using what was learnt
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        length: int | None = None,
+        first: int = 0,
+    ) -> Iterator[Prediction]:
+        """What follows the end of each input: CSV in, with a row for each step, and CSV out.
+
+        For each variable the expected value and the ends of its interval. `length` is another
+        number of steps than the horizon; beyond a block, what was predicted is read.
+        """
+        steps = self.window.horizon if length is None else length
+        if steps < 1:
+            raise RecipeError(f"length: {steps} must be ≥ 1")
+        model.eval()
+        for number, text in enumerate(inputs, first + 1):
+            if not text.strip():
+                yield Prediction(text="", status="empty")
+                continue
+            found = self._parse(text, f"input {number}", self.config.data)
+            past = torch.from_numpy(self.standard.apply(self._last(found, number)))[None]
+            with torch.inference_mode():
+                mean, deviation = self.forecast(
+                    model, past.to(model.device), steps, self.config.intervals.paths
+                )
+            yield self._prediction(found, mean[0].cpu(), deviation[0].cpu())
+
+    def _parse(self, text: str, name: str, config: series.Config) -> Series:
+        wanted = replace(config, variables=self.standard.names)
+        return series.parse(text.splitlines(), wanted, Path(name), Report())
+
+    def _last(self, found: Series, number: int) -> NDArray[np.float64]:
+        values = found.values[-self.window.look_back :]
+        if len(values) < self.window.look_back:
+            raise UserError(
+                f"input {number}: {len(values)} rows, but the model looks back "
+                f"{self.window.look_back} steps"
+            )
+        return values
+
+    def _ends(
+        self, mean: Float[Tensor, "T C"], deviation: Float[Tensor, "T C"]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Expected values and both ends of their intervals, in the unit of the file."""
+        reach = self.config.intervals.reach * deviation
+        middle, low, high = (
+            self.standard.undo(x.numpy()) for x in (mean, mean - reach, mean + reach)
+        )
+        return middle, low, high
+
+    def _prediction(
+        self, found: Series, mean: Float[Tensor, "T C"], deviation: Float[Tensor, "T C"]
+    ) -> Prediction:
+        columns = np.stack(self._ends(mean, deviation), -1)  # (T, C, 3)
+        names = [f"{name}{end}" for name in found.names for end in ("", ".low", ".high")]
+        times = found.after(len(mean))
+        rows = [
+            [time, *map(_digits, row)]
+            for time, row in zip(times, columns.reshape(len(mean), -1), strict=True)
+        ]
+        return Prediction(text=_table([[self.config.data.time or "step", *names], *rows]))
+
+    def references(self, part: str) -> tuple[list[str], list[str]]:
+        """Windows of a part whose futures do not overlap, as CSV."""
+        values, steps = torch.from_numpy(self._raw(part)), self.window.horizon
+        starts = self._starts(part, steps)[::steps]
+        sides: tuple[list[str], list[str]] = ([], [])
+        for both in zip(*self._cut(values, starts, steps), strict=True):
+            for side, each in zip(sides, both, strict=True):
+                rows = [map(_digits, row) for row in each.tolist()]
+                side.append(_table([self.standard.names, *rows]))
+        return sides
+
+    def evaluate(
+        self, model: Model, part: str, search: Part, *, batch: int = 64
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Errors on every window of a part, in standardised values, and how many values lie in
+        their intervals. The predictions are those of windows whose futures do not overlap; a
+        picture of the last one is put into the run's folder."""
+        window, intervals = self.window, self.config.intervals
+        found = self._judge(model, part, window.horizon, paths=intervals.paths, batch=batch)
+        about = {
+            "look_back": window.look_back,
+            "horizon": window.horizon,
+            "windows": len(found.mean),
+            "values": "standardised",
+        }
+        signature = "|".join(f"{name}:{value}" for name, value in about.items())
+        scores = {}
+        for name, value in found.figures(intervals.reach).items():
+            level = f"|level:{intervals.level:g}" if name == "coverage" else ""
+            scores[name] = Score(
+                name=name,
+                value=value,
+                signature=f"{signature}{level}|version:{VERSION}",
+                higher_is_better=name == "coverage",
+            )
+        self._draw(part, found)
+        shown = Series(self.standard.names, np.zeros((0, len(self.standard.names))))
+        chosen = range(0, len(found.mean), window.horizon)
+        return scores, [self._prediction(shown, found.mean[n], found.deviation[n]) for n in chosen]
+
+    def _draw(self, part: str, found: Forecasts) -> None:
+        """The last window of a part. A run that is only to be read can still be scored."""
+        values, starts = self._values(part), self._starts(part, self.window.horizon)
+        past, future = self._cut(values, starts[-1:], self.window.horizon)
+        before, after = (self.standard.undo(x[0].numpy()) for x in (past, future))
+        ends = self._ends(found.mean[-1], found.deviation[-1])
+        with suppress(OSError):
+            series_plots.forecast(
+                self.standard.names,
+                before,
+                after,
+                *ends,
+                self.folder / f"forecast-{part}.png",
+                title=f"Forecast and {self.config.intervals.level:.0%} interval",
+            )
+
+    def score(
+        self, model: Model, pasts: Sequence[str], futures: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        """log of the density of each future after its past, in the unit of the file: a number for
+        each step, the true steps before its block being given."""
+        model.eval()
+        plain = replace(self.config.data, time="")
+        unit = math.fsum(np.log(self.standard.deviation))
+        for number, (text, then) in enumerate(zip(pasts, futures, strict=True), 1):
+            past = self._last(self._parse(text, f"input {number}", plain), number)
+            future = self._parse(then, f"output {number}", plain).values
+            known, steps = np.concatenate([past, future]), self.window.steps
+            values = torch.from_numpy(self.standard.apply(known)).to(model.device)
+            found: list[float] = []
+            with torch.inference_mode():
+                for start in range(0, len(future), steps):
+                    window = values[start : start + self.window.look_back][None]
+                    true = values[start + self.window.look_back :][:steps]
+                    mean, deviation = (x[0, : len(true)] for x in self._block(model, window))
+                    found += (-Forecasts(true, mean, deviation).nll().sum(1) - unit).tolist()
+            total = math.fsum(found)
+            perplexity = math.exp(min(-total / len(found), 700.0))
+            yield {"log_prob": total, "perplexity": perplexity, "log_probs": found}
+
+
+def _digits(value: float) -> str:
+    return f"{value:.8g}"
+
+
+def _table(rows: Any) -> str:
+    """CSV without a newline at its end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().removesuffix("\n")

@@ -1,0 +1,138 @@
+"""The scores of a task that writes text, by their keys in a recipe.
+
+bleu, chrf, ter     as sacrebleu has them
+exact               lines that equal one of their references
+line_error_rate     lines that equal none: where a line is a word, the word error rate
+nbest               lines of which one of the n best outputs equals a reference
+wer, cer, per       edits per word, character, phoneme of the nearest reference
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from regard import metrics
+from regard.errors import RecipeError
+from regard.metrics import Score, Unit
+from regard.values import Natural
+
+Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
+SLOW = ("ter", "nbest")
+"""What is not told while training: the one is slow, the other needs a slow search."""
+UNITS: dict[str, Unit] = {"wer": "word", "cer": "character", "per": "phoneme"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How outputs are scored."""
+
+    tokenize: Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"] = "13a"
+    """sacreBLEU's tokenisation; none for text that is tokenised already."""
+    lowercase: bool = False
+    """Whether case is ignored."""
+    lines: Natural = 200
+    """Validation lines that are translated (greedily) each time, for scores while training."""
+    metrics: tuple[Key, ...] = ("bleu", "chrf", "ter", "exact")
+    """Which scores are told. line_error_rate: lines that are not exact, the word error rate where
+    a line is a word; nbest: one of the search's n best is exact; wer, cer, per: edits per word,
+    character, phoneme."""
+    alternatives: str = ""
+    """What stands between the right answers on a line of validation and test; empty: one each."""
+    unseen: bool = False
+    """Tell scores apart for answers that the training part has as a target, and for others."""
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise RecipeError("metrics: names no score")
+
+    @property
+    def watched(self) -> list[str]:
+        """The scores that are told while training."""
+        return [key for key in self.metrics if key not in SLOW]
+
+    def answers(self, target: str) -> list[str]:
+        """The right answers on a line of the target side."""
+        return target.split(self.alternatives) if self.alternatives else [target]
+
+    def scores(
+        self,
+        outputs: Sequence[Sequence[str]],
+        references: Sequence[Sequence[str]],
+        which: Sequence[str] | None = None,
+        samples: int = 0,
+    ) -> dict[str, Score]:
+        """`scores` as this section says, of `which` metrics if not of all that it names."""
+        return scores(
+            self.metrics if which is None else which,
+            outputs,
+            references,
+            tokenize=self.tokenize,
+            lowercase=self.lowercase,
+            samples=samples,
+        )
+
+
+def scores(
+    keys: Sequence[str],
+    outputs: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    samples: int = 0,
+) -> dict[str, Score]:
+    """Scores of `outputs`, each line's best first, in the order of `keys`.
+
+    With `samples` > 0, they have bootstrap intervals from so many resamples.
+    """
+    first = [texts[0] for texts in outputs]
+    whole = [key for key in keys if key in metrics.TRANSLATION]
+    found = metrics.translation(
+        first, references, tokenize=tokenize, lowercase=lowercase, metrics=whole, samples=samples
+    )
+    for key in keys:
+        if key in UNITS:
+            pairs = (_folded(first), [_folded(texts) for texts in references])
+            folded, answers = pairs if lowercase else (first, references)
+            found[key] = metrics.error_rate(folded, answers, UNITS[key], samples=samples)
+        elif key in ("line_error_rate", "nbest"):
+            chosen = _nearest(outputs, references, lowercase) if key == "nbest" else first
+            right = metrics.translation(
+                chosen, references, lowercase=lowercase, metrics=["exact"], samples=samples
+            )["exact"]
+            found[key] = _at_rank(right, outputs) if key == "nbest" else _wrong(right)
+    return {key: found[key] for key in keys}
+
+
+def _folded(texts: Sequence[str]) -> list[str]:
+    return [text.lower() for text in texts]
+
+
+def _nearest(
+    outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]], lowercase: bool
+) -> list[str]:
+    """Of each line's outputs the first that is right, or else the first."""
+    fold = str.lower if lowercase else str
+    chosen = []
+    for texts, answers in zip(outputs, references, strict=True):
+        right = {fold(answer).strip() for answer in answers}
+        chosen.append(next((text for text in texts if fold(text).strip() in right), texts[0]))
+    return chosen
+
+
+def _at_rank(right: Score, outputs: Sequence[Sequence[str]]) -> Score:
+    rank = max(map(len, outputs))
+    return replace(right, name=f"exact at {rank}", signature=f"rank:{rank}|{right.signature}")
+
+
+def _wrong(right: Score) -> Score:
+    """100 − the share that is right; the ends of the interval change places."""
+    low, high = (None if end is None else 100 - end for end in (right.high, right.low))
+    return replace(
+        right,
+        name="line error rate",
+        value=100 - right.value,
+        higher_is_better=False,
+        low=low,
+        high=high,
+    )

@@ -1,0 +1,68 @@
+"""Pretrained vectors: those of the vocabulary arrive, all others are told."""
+
+import pytest
+import torch
+
+from regard.data import vectors
+from regard.data.tokenizers import SPECIAL, Config, Tokenizer
+from regard.errors import UserError
+
+GLOVE = "the 1 2 3\ndog 4 5 6\n. . 7 8 9\nparis 0.5 0.5 0.5\n"
+
+
+@pytest.fixture
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(Config(kind="word"), ["the the the dog dog Paris zebra"])
+
+
+def put(path, tokenizer, dim=3, factor=1.0):
+    weight = torch.zeros(len(tokenizer), dim)
+    text = vectors.put(weight, factor, path, tokenizer)
+    return weight, text
+
+
+@pytest.mark.parametrize("header", ["", "4 3\n"])
+def test_words_get_their_vectors(tmp_path, tokenizer, header):
+    path = tmp_path / "vectors.txt"
+    path.write_text(header + GLOVE)
+    weight, text = put(path, tokenizer)
+    names = tokenizer.pieces(range(len(tokenizer)))
+    rows = {name: weight[n].tolist() for n, name in enumerate(names)}
+    assert rows["the"] == [1, 2, 3]
+    assert rows["dog"] == [4, 5, 6]
+    assert rows["Paris"] == [0.5, 0.5, 0.5]  # by its lower case
+    assert rows["zebra"] != [0, 0, 0]  # drawn
+    assert text.endswith("3 of 4 words have a vector; 1 are drawn at random: zebra")
+    assert len(SPECIAL) == 4
+
+
+def test_a_scaled_embedding_gives_the_vectors_of_the_file(tmp_path, tokenizer):
+    path = tmp_path / "vectors.txt"
+    path.write_text(GLOVE)
+    weight, _ = put(path, tokenizer, factor=4.0)
+    assert (4 * weight[4]).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("2 5\nthe 1 2 3 4 5\ndog 1 2 3 4 5\n", r"its vectors have dimension 5.*model.dim = 5"),
+        ("the 1 2 3 4\n", r"have dimension 4, those of model.input 3.*input.size = 4"),
+        ("the 1 2\n", r"have dimension 2"),
+        ("the 1 2 3\ndog 1 2\n", r"v.txt:2: not a word and 3 numbers: “dog 1 2”"),
+        ("the 1 2 x\n", r"v.txt:1: not a word and 3 numbers"),
+        ("the 1 2 nan\n", r"v.txt:1: a number that is not finite"),
+        ("cat 1 2 3\n", r"not one of the 4 words of the vocabulary is in it"),
+        (b"the 1 2 3\nd\xffg 1 2 3\n", r"v.txt:2: not UTF-8"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, tokenizer, content, said):
+    path = tmp_path / "v.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=said):
+        put(path, tokenizer)
+
+
+def test_a_missing_file_is_named(tmp_path, tokenizer):
+    with pytest.raises(UserError, match=r"glove.txt: no such file"):
+        put(tmp_path / "glove.txt", tokenizer)
