@@ -193,7 +193,7 @@ def _check_batch(batch: int) -> None:
 
 
 def load(run: str | Path, **options: Any) -> Predictor:
-    """Open a run for use. Options: those of Predictor (checkpoint, device, engine, quantization)."""
+    """Open a run for use; options are those of Predictor: checkpoint, device, engine, …"""
     return Predictor(Run(Path(run)), **options)
 
 

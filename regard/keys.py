@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from regard.config import ROOMS, describe, room_of
 from regard.parts import kinds, module
 
-
 INTRODUCTION = """\
 # Recipes
 

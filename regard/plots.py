@@ -272,9 +272,7 @@ def attention_figure(
     return figure
 
 
-def matrix(
-    counts: npt.ArrayLike, names: Sequence[str], path: Path | str, title: str = ""
-) -> None:
+def matrix(counts: npt.ArrayLike, names: Sequence[str], path: Path | str, title: str = "") -> None:
     """Which labels are taken for which: see `matrix_figure`."""
     _save(lambda: matrix_figure(counts, names, title), path)
 

@@ -1,4 +1,4 @@
-"""Memory that one step frees is what the next step asks for: let the process keep it.
+"""Memory on a processor: keep what the next step asks for, and nothing for steps long gone.
 
 glibc's malloc asks the kernel for a fresh mapping when a tensor is large, and gives it back when
 the tensor dies. The kernel fills new pages with zeros, one page fault for each 4 KiB, at every step

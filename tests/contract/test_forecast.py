@@ -374,7 +374,7 @@ def test_density_of_given_futures(trained: Predictor, capsys):
         ("intervals.level=1.5", "intervals.level"),
         ("data.train=0.1", "data.train: 10 rows are too few"),
         ("data.test=5000", "data.test"),
-        ("data.tset=1", "data.tset: no such key; did you mean 'test'"),
+        ("data.variabels=1", "did you mean 'variables'"),
     ],
 )
 def test_a_wrong_recipe_is_refused(table: Write, tmp_path: Path, override: str, message: str):

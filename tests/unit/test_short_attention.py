@@ -44,7 +44,8 @@ def test_self_attention(causal):
     mask = causal_mask(TARGET, TARGET, packed.device) if causal else None
 
     def plain(x):
-        return joined(attention(*(heads_of(p) for p in x.chunk(3, -1)), mask)[0])
+        query, key, value = (heads_of(part) for part in x.chunk(3, -1))
+        return joined(attention(query, key, value, mask)[0])
 
     def fast(x):
         return self_attention(x, HEADS, None if mask is None else hide(mask))
