@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -46,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        _run(list(sys.argv[1:] if arguments is None else arguments))
+        try:
+            _run(list(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            print(end="", flush=True)
     except UserError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, RecipeError) else 1)
@@ -54,11 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("regard: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough: nothing is left to be flushed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _hush()  # the reader of our output (head, less) has seen enough
     except OSError as error:
-        print(f"regard: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"regard: {where}{error.strerror or error}", file=sys.stderr)
+        _hush()
         sys.exit(1)
+
+
+def _hush() -> None:
+    """What could not be written to stdout is not tried again when Python ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> None:

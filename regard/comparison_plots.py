@@ -132,7 +132,7 @@ def _draw_bars(
     ax.grid(False, axis="x")
     ax.margins(y=0.1)
     title, _, unit = label.partition(", by ")
-    ax.set(xlabel=_text(unit), ylabel=_text(title, 60))
+    ax.set(xlabel=_text(unit), ylabel=_name(title))
 
 
 def _whiskers(score: Score | None) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.metrics import Comparison, Score
@@ -185,14 +184,12 @@ def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
     """A table whose first column says what the others tell, and notes below it."""
-    table = Table(box=None)
-    for number, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
-    for note in notes:
-        results.print(note, markup=False)
+    table = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for what, *cells in table:
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        results.print("  ".join([what.ljust(widths[0]), *padded]), markup=False)
+    results.print(*["", *notes], sep="\n", markup=False)
 
 
 def warn(text: str) -> None:

@@ -13,6 +13,7 @@ from regard.errors import RecipeError, UserError
 from regard.interop import ctranslate2
 from regard.interop.ctranslate2 import Quantization
 from regard.layers.allocator import bound_caches
+from regard.layers.probe import watched
 from regard.metrics import Comparison, Score, paired_bootstrap
 from regard.parts import Part, kinds, module
 from regard.runs import Run, train as train_run
@@ -66,7 +67,8 @@ class Predictor:
 
     def finder(self, search: Part, *, prefixes: bool = False, details: bool = True) -> Any:
         """CTranslate2's search, if that is the engine for it; None for our own."""
-        if self._engine == "torch":
+        # What is watched or changed inside the model, another engine would neither show nor do.
+        if self._engine == "torch" or watched():
             return None
         asked = (self.run.recipe, self.task.sizes, search, str(self.model.device))
         if self._engine == "auto":

@@ -69,7 +69,8 @@ def forecast_figure(
         _ticks(ax.yaxis)
     for ax in list(axes.flat)[count:]:
         ax.set_visible(False)
-    for ax in axes[-1]:
+    for ax in list(axes.flat)[max(0, count - columns) : count]:  # the lowest of each column
+        ax.tick_params(labelbottom=True)
         ax.set_xlabel("steps from the last known value")
     _explain(figure, future is not None)
     figure.suptitle(_text(title, 120))

@@ -36,6 +36,8 @@ class Change(Protocol):
 def intervene(model: Model, *changes: Change) -> Iterator[None]:
     """Let the changes hold inside the `with`; where two touch the same value, the last wins."""
     with ExitStack() as stack:
+        # Even a change that needs no probe is seen: no other engine may take the model's place.
+        stack.enter_context(watch(lambda name, value: value))
         for change in changes:
             stack.enter_context(change.applied(model))
         yield

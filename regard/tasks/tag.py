@@ -400,6 +400,9 @@ def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
     """The state of each word's first symbol."""
     memory = model.encode(batch)
     assert memory is not None
+    said, read = memory.states.shape[1], batch["source"].shape[1]
+    if said != read:
+        raise RecipeError(f"model.encoder: {said} positions for {read} symbols: no tag fits")
     places = batch["first"][..., None].expand(-1, -1, memory.states.shape[-1])
     return memory.states.gather(1, places)
 

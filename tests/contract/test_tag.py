@@ -23,7 +23,10 @@ from regard.tasks.tag import Task
 from regard.train.checkpoint import Checkpoint
 from regard.types import Position
 
-SMALL: dict[str, dict[str, Any]] = {"transformer": {"layers": 1, "heads": 2, "inner": 32}}
+SMALL: dict[str, dict[str, Any]] = {
+    "transformer": {"layers": 1, "heads": 2, "inner": 32},
+    "linear": {"window": 1},
+}
 SUFFIXES = {"s": "B-N", "ing": "B-V", "ed": "B-V", "": "O"}
 FIELD = {"crf": True}
 SPELT = {"kind": "words", "size": 8, "spelling": {"size": 24, "symbol": 8}}
@@ -125,11 +128,12 @@ def test_words_never_seen_are_tagged_by_their_spelling_and_the_word_before(train
 
 
 def test_there_is_one_tag_for_each_word_however_long_the_line(trained: Predictor):
-    lines = ["bibos", "", "bibos bibo " * 300, "  bibo \t bibos ", "bibo"]
+    known = trained.task.references("train")[0][0].split()[0]
+    lines = [known, "", f"{known} " + "xoxos xoxo " * 300, f"  xoxo \t{known} ", "xoxos"]
     found = list(trained.predictions(lines, batch=2))
-    assert [len(each.text.split()) for each in found] == [1, 0, 600, 2, 1]
-    assert [each.status for each in found] == ["unknown", "empty", "cut", "unknown", "unknown"]
-    assert found[2].text.split()[:4] == ["B-N", "I-N", "B-N", "I-N"]
+    assert [len(each.text.split()) for each in found] == [1, 0, 601, 2, 1]
+    assert [each.status for each in found] == ["ok", "empty", "cut", "ok", "unknown"]
+    assert found[2].text.split()[1:5] == ["B-N", "I-N", "B-N", "I-N"]
     for each in found:
         assert each.source == lines[found.index(each)].split()
         assert len(each.tokens) == len(each.log_probs) == len(each.source)
@@ -191,6 +195,13 @@ def test_every_encoder_learns_one_batch_by_heart(encoder: str, crf: bool, tmp_pa
         steps.step()
     assert losses[0] > 0.3
     assert min(losses[-5:]) < 0.05
+
+
+def test_an_encoder_that_gives_other_positions_is_refused(folder: Path, tmp_path: Path):
+    made = table(folder, model={"encoder": {"kind": "linear", "window": 3}})
+    task, model = untrained(made, tmp_path / "run")
+    with pytest.raises(RecipeError, match=r"model.encoder: \d+ positions for \d+ symbols"):
+        task.loss(model, task.batches(1).at(Position(0, 0)))
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe", "character"])
@@ -378,14 +389,14 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str], tmp_
     made["train"] |= {"updates": 2, "validate": 2}
     front.train(made, to=tmp_path / "run")
     run = str(tmp_path / "run")
-    (tmp_path / "in.txt").write_text("bibos bibo\n\nbibo\n")
+    (tmp_path / "in.txt").write_text("xoxos xoxo\n\nxoxo\n")
     cli.main(["predict", run, str(tmp_path / "in.txt")])
     lines = capsys.readouterr().out.split("\n")
     assert [len(line.split()) for line in lines] == [2, 0, 1, 0]
     cli.main(["predict", run, str(tmp_path / "in.txt"), "--format", "jsonl"])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["status"] for each in found] == ["unknown", "empty", "unknown"]
-    assert found[0]["source"] == ["bibos", "bibo"]
+    assert found[0]["source"] == ["xoxos", "xoxo"]
     cli.main(["evaluate", run, "--output", str(tmp_path / "out.txt")])
     assert "accuracy" in capsys.readouterr().out
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 60

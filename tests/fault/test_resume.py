@@ -38,7 +38,7 @@ CHANGES = (
     "model.encoder.dropout=0.2",
     "model.decoder.inner_dropout=0.2",
     "evaluation.lines=2",
-    "batch.tokens=30",
+    "batch.tokens=26",
 )
 CLOCKS = ("seconds", "cpu_seconds", "tokens_per_second")
 
@@ -194,6 +194,7 @@ def stopped(process: subprocess.Popen[str], number: int, records: int) -> tuple[
     return process.returncode, errors
 
 
+@pytest.mark.timeout(300)
 def test_signals(whole: Run, recipe: Path, tmp_path: Path):
     """Ctrl-C, then kill -9, then to the end."""
     folder = tmp_path / "run"

@@ -52,11 +52,13 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def command(*arguments: object, **variables: str) -> subprocess.Popen[bytes]:
+def command(
+    *arguments: object, stdout: int = subprocess.PIPE, **variables: str
+) -> subprocess.Popen[bytes]:
     """The command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "regard", *map(str, arguments)],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         env=os.environ | {"OMP_NUM_THREADS": "1"} | variables,
     )
@@ -309,3 +311,21 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path):
     process.stderr.close()
     assert process.wait() == 0
     assert errors == b""
+
+
+def test_a_reader_that_was_never_there():
+    read, write = os.pipe()
+    os.close(read)
+    process = command("--help", stdout=write)
+    os.close(write)
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_behind_stdout():
+    with Path("/dev/full").open("wb") as full:
+        process = command("--help", stdout=full.fileno())
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors == b"regard: No space left on device\n"
