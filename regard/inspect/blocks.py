@@ -2,8 +2,7 @@
 
 A weight w ∈ [0, 1] becomes  round(L √w),  which keeps small weights apart; L = 255 levels, fewer
 where a page would become too large. A signed number x becomes  round(127 (1 ± |x / max|x||ᵖ)),
-p = ½ where a few large numbers would hide all others, else 1. A share in [0, 1] that is no weight
-is signed, too.
+p = ½ where a few large numbers would hide all others, else 1. A gate g ∈ [0, 1] is round(255 g).
 """
 
 import base64
@@ -27,7 +26,7 @@ class Blocks:
         self.limit = limit
         self._arrays: list[Array] = []
         self._weights: list[int] = []
-        self._signed: dict[int, str] = {}
+        self._packed: dict[int, str] = {}
 
     def weights(self, array: Array) -> dict[str, Any]:
         """An array of numbers from 0 to 1; what the page needs to know to read it."""
@@ -35,15 +34,19 @@ class Blocks:
         self._weights.append(number)
         return {"block": number, "shape": list(array.shape), "scale": "weight"}
 
-    def signed(
-        self, array: Array, *, power: float = 1.0, most: float | None = None
-    ) -> dict[str, Any]:
-        """An array of any numbers; the largest absolute value, if not given, is kept exactly."""
+    def gates(self, array: Array) -> dict[str, Any]:
+        """An array of numbers from 0 to 1 of which none is more interesting than another."""
+        number = self._add(array)
+        self._packed[number] = _packed(np.rint(255 * self._arrays[number]))
+        return {"block": number, "shape": list(array.shape), "scale": "gate", "power": 1.0}
+
+    def signed(self, array: Array, *, power: float = 1.0) -> dict[str, Any]:
+        """An array of any numbers; the largest absolute value is kept exactly."""
         number = self._add(array)
         array = self._arrays[number]
-        most = most or float(np.abs(array).max(initial=0.0)) or 1.0
+        most = float(np.abs(array).max(initial=0.0)) or 1.0
         shares = np.sign(array) * np.abs(array / most) ** power
-        self._signed[number] = _packed(np.rint(127 * (1 + shares)))
+        self._packed[number] = _packed(np.rint(127 * (1 + shares)))
         about = {"block": number, "shape": list(array.shape), "scale": "signed"}
         return about | {"most": most, "power": power}
 
@@ -53,11 +56,12 @@ class Blocks:
 
     def array(self, reference: dict[str, Any]) -> Array:
         """The array itself, as it was given."""
-        return self._arrays[reference["block"]]
+        number: int = reference["block"]
+        return self._arrays[number]
 
     def packed(self) -> tuple[dict[int, str], int]:
         """Every block's text, and with how many levels weights are kept."""
-        size = sum(map(len, self._signed.values()))
+        size = sum(map(len, self._packed.values()))
         for levels in LEVELS:
             texts = {
                 number: _packed(np.rint(levels * np.sqrt(self._arrays[number])))
@@ -65,7 +69,7 @@ class Blocks:
             }
             if size + sum(map(len, texts.values())) <= self.limit:
                 break
-        return self._signed | texts, levels
+        return self._packed | texts, levels
 
 
 def _packed(array: Array) -> str:

@@ -158,11 +158,9 @@ def states(seen: Seen, reading: Reading, blocks: Blocks) -> list[View]:
 
 
 def _states(blocks: Blocks, value: Float[Tensor, "T D"], quantity: str) -> View:
-    """Gates on their own scale; of others a few units are often far larger than the rest."""
-    gate = quantity.endswith("gate")
-    return blocks.signed(
-        value.cpu().numpy(), power=1.0 if gate else 0.5, most=1.0 if gate else None
-    )
+    array = value.cpu().numpy()
+    # Of hidden states a few units are often far larger than the rest.
+    return blocks.gates(array) if quantity.endswith("gate") else blocks.signed(array, power=0.5)
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from regard.data.words import Shelf
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
-from regard.parts import kinds
+from regard.parts import Part, kinds
 from regard.runs import Run
 from regard.tasks.tag import Task
 from regard.train.checkpoint import Checkpoint
@@ -328,10 +328,10 @@ def test_a_tag_that_training_never_saw(folder: Path, tmp_path: Path):
     made = table(folder) | {"data": data}
     task, model = untrained(made, tmp_path / "run")
     with pytest.raises(UserError, match=r"odd.txt:3: the label 'B-Z' was never seen in training"):
-        task.evaluate(model, "test", front.Part("none", None))
+        task.evaluate(model, "test", Part("none", None))
     made["labels"] = {"unseen": "wrong"}
     wrong = Task(from_table(made).task, tmp_path / "run")
-    scores, outputs = wrong.evaluate(model, "test", front.Part("none", None))
+    scores, outputs = wrong.evaluate(model, "test", Part("none", None))
     assert scores["accuracy"].value <= 200 / 3
     assert scores["nll"].signature.startswith("unseen:1")
     assert [len(each.tokens) for each in outputs] == [1, 2]

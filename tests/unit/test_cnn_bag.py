@@ -1,5 +1,7 @@
 """Convolutions, bags, n-grams, and words by their characters."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -29,7 +31,7 @@ def make(module, dim=D, **keys):
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
 def test_a_filter_is_the_sum_over_its_window(width):
-    layer = Convolutions(D, 2, [width])
+    layer: Any = Convolutions(D, 2, [width])
     x, mask = torch.randn(B, S, D), torch.ones(B, S, dtype=torch.bool)
     found = layer(x, mask)
     weight, bias = layer.filters[0].weight, layer.filters[0].bias

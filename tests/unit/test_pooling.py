@@ -42,7 +42,7 @@ def test_attention_is_the_equation():
     raw = [math.exp(2 * math.tanh(1.0)), math.exp(2 * math.tanh(3.0))]
     weights = [x / sum(raw) for x in raw]
     expected = [weights[0] * 1 + weights[1] * 3, weights[0] * -4 + weights[1] * -2]
-    seen = {}
+    seen: dict[str, torch.Tensor] = {}
     with watch(lambda name, value: seen.setdefault(name, value)):
         found = pooling(Sequence(STATES, MASK))
     assert found[0].tolist() == pytest.approx(expected)

@@ -35,10 +35,12 @@
       return row;
     });
     async function fill(layer) {
+      if (!table.isConnected) return;
       const reference = view.layers[layer];
       for (const [n, button] of buttons[layer].entries()) {
         const matrix = n < reference.shape[0] ? await regard.matrix(reference, n) : await regard.mean(reference);
         button.replaceChildren(regard.thumbnail(matrix, size));
+        await new Promise(requestAnimationFrame); // the page stays alive while many are drawn
       }
     }
     const mark = () => buttons.flat().forEach((button) =>
@@ -53,10 +55,13 @@
     const reference = view.layers[layer];
     const matrix = head < 0 ? await regard.mean(reference) : await regard.matrix(reference, head);
     const which = head < 0 ? "mean of all heads" : `head ${head}`;
+    // A row of cross-attention stands between two symbols: the one just read, the one to be said.
+    const between = view.rows === "said" && reading.read.length;
+    const rows = between ? reading.said.map((piece, n) => `${reading.read[n]} → ${piece}`) : reading[view.rows];
     const options = {
       title: `${TITLES[view.kind]} (layer ${layer}, ${which}; each row sums to 1)`,
-      rows: reading[view.rows], columns: reading[view.columns], room: holder.clientWidth || 600,
-      xName: "is looked at", yName: view.rows === "said" ? "to say" : "looks", valueName: "weight",
+      rows, columns: reading[view.columns], room: holder.clientWidth || 600,
+      xName: "is looked at", yName: between ? "read → to say" : "looks", valueName: "weight",
     };
     holder.replaceChildren(mode === "map" ? regard.heatmap(matrix, options) : regard.lines(matrix, options));
   }

@@ -25,20 +25,25 @@
 
   regard.value = (reference, byte) => {
     if (reference.scale === "weight") return (byte / regard.content().levels) ** 2;
+    if (reference.scale === "gate") return byte / 255;
     const share = byte / 127 - 1;
     return Math.sign(share) * Math.abs(share) ** (1 / reference.power) * reference.most;
   };
 
-  // A matrix of an array of matrices: { rows, columns, at(row, column), byte(row, column) }.
+  // What each of the 256 bytes stands for.
+  const numbers = (reference) => Float32Array.from({ length: 256 }, (_, byte) => regard.value(reference, byte));
+
+  // A matrix of an array of matrices. `bytes` from `start` on are its cells, `top` the largest.
   regard.matrix = async (reference, index = 0) => {
     const bytes = await regard.block(reference);
     const [rows, columns] = reference.shape.slice(-2);
     const start = index * rows * columns;
-    const top = reference.scale === "weight" ? regard.content().levels : 254;
+    const top = { weight: regard.content().levels, gate: 255, signed: 254 }[reference.scale];
+    const table = numbers(reference);
     return {
-      rows, columns, scale: reference.scale, most: reference.most ?? 1, power: reference.power ?? 0.5,
-      at: (row, column) => regard.value(reference, bytes[start + row * columns + column]),
-      share: (row, column) => bytes[start + row * columns + column] / top,
+      rows, columns, scale: reference.scale === "signed" ? "signed" : "weight", most: reference.most ?? 1, power: reference.power ?? 0.5,
+      bytes, start, top,
+      at: (row, column) => table[bytes[start + row * columns + column]],
     };
   };
 
@@ -46,22 +51,27 @@
   regard.mean = async (reference) => {
     const bytes = await regard.block(reference);
     const [count, rows, columns] = reference.shape;
-    const means = new Float32Array(rows * columns);
-    for (let place = 0; place < bytes.length; place++) {
-      means[place % means.length] += regard.value(reference, bytes[place]) / count;
+    const [table, size] = [numbers(reference), rows * columns];
+    const means = new Float32Array(size);
+    for (let first = 0; first < bytes.length; first += size) {
+      for (let place = 0; place < size; place++) means[place] += table[bytes[first + place]];
     }
+    const shown = Uint8Array.from(means, (sum) => Math.round(255 * Math.sqrt(sum / count)));
     return {
-      rows, columns, scale: "weight", most: 1, power: 0.5,
-      at: (row, column) => means[row * columns + column],
-      share: (row, column) => Math.sqrt(means[row * columns + column]),
+      rows, columns, scale: "weight", most: 1, power: 0.5, bytes: shown, start: 0, top: 255,
+      at: (row, column) => means[row * columns + column] / count,
     };
   };
 
-  regard.transposed = (matrix) => ({
-    ...matrix, rows: matrix.columns, columns: matrix.rows,
-    at: (row, column) => matrix.at(column, row),
-    share: (row, column) => matrix.share(column, row),
-  });
+  regard.transposed = (matrix) => {
+    const { rows, columns, bytes, start } = matrix;
+    const turned = new Uint8Array(rows * columns);
+    for (let row = 0, at = start; row < rows; row++) {
+      for (let column = 0; column < columns; column++, at++) turned[column * rows + row] = bytes[at];
+    }
+    return { ...matrix, rows: columns, columns: rows, bytes: turned, start: 0,
+      at: (row, column) => matrix.at(column, row) };
+  };
 
   // Characters that would not be seen, or would turn the text around them, are spelt out.
   const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;

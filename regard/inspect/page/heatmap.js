@@ -6,19 +6,18 @@
 
   // The matrix at one pixel a cell, to be enlarged without smoothing.
   function pixels(matrix) {
-    const [canvas] = [make("canvas", { width: matrix.columns, height: matrix.rows })];
+    const canvas = make("canvas", { width: matrix.columns, height: matrix.rows });
     const pen = canvas.getContext("2d");
     const image = pen.createImageData(matrix.columns, matrix.rows);
-    const table = regard.palette(matrix.scale);
-    for (let row = 0, at = 0; row < matrix.rows; row++) {
-      for (let column = 0; column < matrix.columns; column++, at += 4) {
-        const n = 3 * Math.round(255 * matrix.share(row, column));
-        image.data[at] = table[n];
-        image.data[at + 1] = table[n + 1];
-        image.data[at + 2] = table[n + 2];
-        image.data[at + 3] = 255;
-      }
+    const palette = regard.palette(matrix.scale);
+    const colours = new Uint32Array(256); // of each byte, as four bytes: red, green, blue, opaque
+    const parts = new Uint8Array(colours.buffer);
+    for (let byte = 0; byte <= matrix.top; byte++) {
+      const n = 3 * Math.round((255 * byte) / matrix.top);
+      parts.set([palette[n], palette[n + 1], palette[n + 2], 255], 4 * byte);
     }
+    const cells = new Uint32Array(image.data.buffer);
+    for (let cell = 0; cell < cells.length; cell++) cells[cell] = colours[matrix.bytes[matrix.start + cell]];
     pen.putImageData(image, 0, 0);
     return canvas;
   }

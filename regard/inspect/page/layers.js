@@ -11,8 +11,11 @@
   regard.states = (reading) => {
     const element = make("div");
     const layers = unique(reading.states.map((s) => s.layer));
+    // Gates are what one comes for, where there are any.
+    const usual = (reading.states.find((s) => s.quantity.endsWith("gate")) ??
+      reading.states.find((s) => /layer|block/.test(s.layer)) ?? reading.states[0]).layer;
     const draw = () => {
-      const layer = layers.includes(choice.value.layer) ? choice.value.layer : layers.find((l) => /layer|block/.test(l)) ?? layers[0];
+      const layer = layers.includes(choice.value.layer) ? choice.value.layer : usual;
       const here = reading.states.filter((s) => s.layer === layer);
       const shown = here.find((s) => s.quantity === choice.value.quantity) ?? here[0];
       const labels = reading[shown.side];

@@ -34,23 +34,28 @@
     const span = (values) => [Math.min(...values), Math.max(...values) - Math.min(...values) || 1];
     const [[left, wide], [low, high]] = [span(xs), span(ys)];
     const at = view.points.map((p) => [edge + ((p.x - left) / wide) * (width - 2 * edge - 60), height - edge - ((p.y - low) / high) * (height - 2 * edge)]);
-    // A name is left out where it would lie on another: the reader finds it by pointing.
+    // A name stands beside its point where it does not lie on another; else it is left out, but for
+    // the text's own, and the reader finds it by pointing.
     const taken = at.map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
-    const free = (x, y, w) => {
-      const box = [x, y - 8, x + w, y + 6];
-      if (taken.some((o) => box[0] < o[2] && o[0] < box[2] && box[1] < o[3] && o[1] < box[3])) return false;
-      taken.push(box);
-      return true;
+    const spot = (x, y, label, own) => {
+      const wide = 7 * [...label].length;
+      const places = [[x + 7, y + 4], [x - 7 - wide, y + 4], [x - wide / 2, y - 8], [x - wide / 2, y + 17]];
+      const free = places.find(([left, base]) => left > 32 && left + wide < width - 12 &&
+        !taken.some((o) => left < o[2] && o[0] < left + wide && base - 11 < o[3] && o[1] < base + 3));
+      const found = free ?? (own ? places[0] : null);
+      if (found) taken.push([found[0], found[1] - 11, found[0] + wide, found[1] + 3]);
+      return found;
     };
     const order = view.points.map((p, n) => n).sort((a, b) => view.points[b].own - view.points[a].own);
     const marks = order.map((n) => {
       const [x, y] = at[n];
       const point = view.points[n];
       const label = regard.label(point.piece, 14);
+      const place = spot(x, y, label, point.own);
       return svg("g", null,
         svg("circle", { cx: x, cy: y, r: point.own ? 5 : 3.5, fill: point.own ? regard.css("accent") : "none", stroke: regard.css(point.own ? "accent" : "faint"), "stroke-width": 1.5 },
           svg("title", { text: label })),
-        free(x + 7, y, 7 * label.length) ? svg("text", { x: x + 7, y: y + 4, class: point.own ? null : "faint", "font-weight": point.own ? "600" : null, text: label }) : null);
+        place ? svg("text", { x: place[0], y: place[1], class: point.own ? null : "faint", "font-weight": point.own ? "600" : null, text: label }) : null);
     });
     const share = Math.round(100 * view.share);
     return make("figure", { "data-view": "map" },
