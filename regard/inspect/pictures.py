@@ -23,21 +23,19 @@ Picture = tuple[str, Writer]
 def write(folder: Path, suffix: str, report: Report) -> list[Path]:
     """All pictures of a report; each run, checkpoint and text has a folder if there are several."""
     written = []
-    frames = [(run, n, frame) for run in report.runs for n, frame in enumerate(run["frames"])]
-    for run, number, frame in frames:
-        for text, reading in enumerate(frame["readings"]):
-            place = folder
-            for name, count in (
-                (Path(run["name"]).name, len(report.runs)),
-                (f"checkpoint-{number}", len(run["frames"])),
-                (f"text-{text}", len(report.texts)),
-            ):
-                place = place / name if count > 1 else place
-            place.mkdir(parents=True, exist_ok=True)
-            for name, draw in _pictures(report, reading):
-                path = place / f"{name}.{suffix}"
-                draw(path)
-                written.append(path)
+    for first, run in enumerate(report.runs):
+        for second, frame in enumerate(run["frames"]):
+            for third, reading in enumerate(frame["readings"]):
+                place = folder
+                for name, count in (
+                    (f"run-{first}", len(report.runs)),
+                    (f"checkpoint-{second}", len(run["frames"])),
+                    (f"text-{third}", len(report.texts)),
+                ):
+                    place = place / name if count > 1 else place
+                for name, draw in _pictures(report, reading):
+                    draw(path := place / f"{name}.{suffix}")
+                    written.append(path)
     return written
 
 

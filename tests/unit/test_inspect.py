@@ -299,7 +299,7 @@ def test_integrated_gradients_are_complete(kind: str):
             with intervene(model, Replace("decoder.input", _positions(model, T))):
                 empty = logits(model, given).log_softmax(-1)
             said = int(given["target_out"][0, 6])
-            assert found.value == pytest.approx(float((full - empty)[0, 6, said]), abs=1e-4)
+            assert found.value == pytest.approx((full - empty)[0, 6, said].item(), abs=1e-4)
 
 
 def _positions(model: Model, length: int) -> Tensor:
