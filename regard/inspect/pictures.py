@@ -44,7 +44,8 @@ def _pictures(report: Report, reading: dict[str, Any]) -> Iterator[Picture]:
     for view in reading.get("attention", []):
         kind, sides = view["kind"], (reading[view["columns"]], reading[view["rows"]])
         for layer, reference in enumerate(view["layers"]):
-            drawn = _heads(array(reference), *sides, f"{kind} attention, layer {layer}")
+            asks = "to say" if view["rows"] == "said" else "looks"
+            drawn = _heads(array(reference), *sides, f"{kind} attention, layer {layer}", asks)
             yield f"attention-{kind}-layer-{layer}", drawn
     if found := reading.get("alignment"):
         about = ("Mean of all cross-attention", "input", "output")
@@ -75,10 +76,10 @@ def _bars(values: dict[str, float], title: str, xlabel: str, ylabel: str) -> Wri
 
 
 def _heads(
-    weights: NDArray[Any], columns: Sequence[str], rows: Sequence[str], title: str
+    weights: NDArray[Any], columns: Sequence[str], rows: Sequence[str], title: str, asks: str
 ) -> Writer:
     panels = {f"head {n}": head for n, head in enumerate(weights)}
-    return _maps(panels, columns, rows, title, "is looked at", "looks", weight=True)
+    return _maps(panels, columns, rows, title, "is looked at", asks, weight=True)
 
 
 def _map(

@@ -21,6 +21,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
+pytestmark = pytest.mark.timeout(300)  # a browser among other tests may have to wait
 TEXT = f"two dogs play in the snow {' '.join(HOSTILE)}"
 COMMON = {"tokens", "attribution", "states", "gradient", "embeddings"}
 VIEWS = {

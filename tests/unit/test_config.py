@@ -75,7 +75,7 @@ def replaced(text: str, number: int, line: str) -> str:
 def misspelt(text: str) -> Iterator[Mutant]:
     """Each key with its last letters in the wrong order; where that says nothing, one doubled."""
     for number, section, key, value in lines(text):
-        turned = key[:-2] + key[-1] + key[-2]
+        turned = key[:-2] + key[-2:][::-1]
         wrong = turned if turned != key and turned.isalpha() else key + key[-1]
         place = f"FILE:{number}: {section}{wrong}: no such key"
         yield Mutant(replaced(text, number, f"{wrong} = {value}"), (), (place, f"mean '{key}'?"))
