@@ -19,13 +19,6 @@ HOME = HERE.parent / ".bench"
 
 ENVIRONMENTS = {
     "huggingface": ["torch==2.13.0", "transformers==5.22.2", "numpy==2.4.6", "safetensors==0.8.0"],
-    "joeynmt": [
-        "torch==2.13.0",
-        "joeynmt==2.3.0",
-        "sentencepiece==0.1.99",
-        "setuptools<81",
-        "numpy<2",
-    ],
 }
 
 

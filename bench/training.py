@@ -24,8 +24,8 @@ BASE = {"dim": 512, "layers": 6, "heads": 8, "inner": 2048, "dropout": 0.1}
 
 def tiny(options: argparse.Namespace) -> dict[str, Any]:
     """Transformer-Tiny on multi30k, vocabulary of 10,000, 4,096 tokens a batch."""
-    peers = ["regard", "huggingface", "torch"] + ([] if options.quick else ["joeynmt"])
-    return _train(options, TINY, 10_000, 4096, updates=4 if options.quick else 12, names=peers)
+    names = ["regard", "huggingface", "torch"]
+    return _train(options, TINY, 10_000, 4096, updates=4 if options.quick else 12, names=names)
 
 
 def base(options: argparse.Namespace) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _train(
     limits = machine.limits(shapes, options.threads)
     for name, value in limits.items():
         print(f"{name:>20}  {value:8.1f}   (the best seen for these shapes)")
-    environments = {"huggingface": "huggingface", "joeynmt": "joeynmt"}
+    environments = {"huggingface": "huggingface"}
     peers = [
         Peer.start(name, f"train_{name}.py", environments.get(name, "own"), common)
         for name in names
