@@ -17,7 +17,7 @@ from regard.types import Sizes
 LONGEST = 24
 """Characters that are read of a word: of a longer one, the first and the last twelve."""
 RARE = 2
-"""A character that is seen less often is unknown, so that there is something to learn of those."""
+"""A character of fewer words is unknown, so that there is something to learn of those."""
 
 
 class Coded(NamedTuple):
@@ -63,12 +63,13 @@ class Lexicon:
         self.symbols, self.characters = symbols, characters
 
     @classmethod
-    def train(cls, config: tokenizers.Config, lines: Sequence[str]) -> "Lexicon":
+    def train(cls, config: tokenizers.Config, lines: Sequence[str], *, spelling: bool) -> "Lexicon":
+        """With `spelling`, symbols are whole words, and have characters, too."""
         symbols = Tokenizer.train(config, lines)
-        if config.kind != "word":
+        if not spelling:
             return cls(symbols, None)
         single = tokenizers.Config(kind="character", minimum=RARE)
-        words = chain.from_iterable(map(symbols.words, lines))
+        words = dict.fromkeys(chain.from_iterable(map(symbols.words, lines)))
         return cls(symbols, Tokenizer.train(single, words))
 
     @classmethod

@@ -15,7 +15,7 @@ from regard.values import Count, Share
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Filters of several widths, each layer on the sum of the layers before it."""
+    """Filters of several widths, layer on layer."""
 
     layers: Count = 1
     """How many layers stand on each other."""
@@ -24,7 +24,7 @@ class Config:
     dropout: Share = 0.1
     """On the input and on each layer's output."""
     residual: bool = False
-    """Whether a layer's input is added to its output."""
+    """Whether a layer reads its input normalised and adds to it, for many layers."""
 
     def check(self, dim: int) -> None:
         """Refuse sizes that do not fit together."""
@@ -35,7 +35,8 @@ class Config:
 
 
 class Encoder(nn.Module):
-    """x ↦ relu(convolutions(x)), layer on layer."""
+    """x ↦ relu(convolutions(x)), layer on layer; or x ↦ x + relu(convolutions(norm(x))), and a
+    norm at the end."""
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
@@ -45,12 +46,15 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(
             Convolutions(dim, dim, config.widths) for _ in range(config.layers)
         )
+        count = config.layers + 1 if config.residual else 0
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(count))
 
     def forward(self, source: Sequence) -> Sequence:
         x = self.dropout(probe("input", source.states))
         for number, layer in enumerate(self.layers):
-            y = self.dropout(F.relu(layer(x, source.mask)))
+            inside = self.norms[number](x) if self.residual else x
+            y = self.dropout(F.relu(layer(inside, source.mask)))
             x = x + y if self.residual else y
             with scope(f"layer.{number}"):
                 x = probe("output", x)
-        return Sequence(x, source.mask)
+        return Sequence(self.norms[-1](x) if self.residual else x, source.mask)

@@ -64,8 +64,8 @@ def characters(batch: Batch) -> Int[Tensor, "B S C"]:
     """The field that few tasks have."""
     if "characters" not in batch.tensors:
         raise RecipeError(
-            "model.input: characters of words are read by the tasks classify and tag alone, "
-            "and there with tokenizer.kind = 'word'"
+            "model.input: characters of words are told by the tasks classify and tag alone, "
+            "and there with spelling = true"
         )
     return batch["characters"]
 

@@ -56,6 +56,8 @@ class LabelConfig:
 class Config:
     """Sections of a recipe for classification, beside the model and the trainer."""
 
+    spelling: bool = False
+    """Whether words are told with their characters, for inputs that read them."""
     data: files.Config
     """The texts. Columns are the label's and the text's, in this order."""
     held_out: HeldOut
@@ -82,13 +84,15 @@ def check(recipe: Recipe) -> None:
 
 
 def check_parts(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
-    """The head must have a method, characters need words, the metric must be one of these."""
+    """The head must have a method, characters must be there, the metric must be one of these."""
     head, reads = recipe.model.head.kind, recipe.model.input
     if not hasattr(module("heads", head).Head, method):
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
     spelt = reads.kind == "characters" or getattr(reads.config, "reads", "words") != "words"
-    if spelt and recipe.task.tokenizer.kind != "word":
-        raise RecipeError("model.input: characters of words need tokenizer.kind = 'word'")
+    if recipe.task.spelling and recipe.task.tokenizer.kind != "word":
+        raise RecipeError("spelling: characters of words need tokenizer.kind = 'word'")
+    if spelt and not recipe.task.spelling:
+        raise RecipeError("model.input: to read characters, set spelling = true")
     if recipe.train.metric not in metrics:
         raise RecipeError(
             f"train.metric: {recipe.train.metric!r} is not one of {', '.join(metrics)}"
@@ -107,7 +111,8 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     if given is not None:
         lexicon, labels = Lexicon.load(given), Labels.load(given)
     else:
-        lexicon = Lexicon.train(config.tokenizer, [text.text for text in learnt])
+        lines = [text.text for text in learnt]
+        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.spelling)
         labels = Labels.count((label for text in learnt for label in text.labels), len(learnt))
     lexicon.save(folder)
     labels.save(folder)

@@ -57,6 +57,8 @@ class Config:
 
     unit: Literal["words", "characters"] = "words"
     """What a line to be tagged is made of: words between blanks, or single characters."""
+    spelling: bool = False
+    """Whether words are told with their characters, for inputs that read them."""
     data: files.Config
     """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
     numbers (other columns; -1 is the last), keys (JSONL)."""
@@ -93,7 +95,8 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     report = Report()
     learnt = _chosen(config, "train", config.data.policy, report)
     if given is None:
-        lexicon = Lexicon.train(config.tokenizer, [" ".join(each.words) for each in learnt])
+        lines = [" ".join(each.words) for each in learnt]
+        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.spelling)
         tags = scales.count(config.labels.kind, [tag for each in learnt for tag in each.tags])
     else:
         lexicon = Lexicon.load(given)

@@ -213,7 +213,7 @@ def test_hidden_words_are_spelt_in_training_alone():
 
 
 def test_characters_that_a_task_does_not_give_are_asked_for():
-    with pytest.raises(RecipeError, match=r"tokenizer.kind = 'word'"):
+    with pytest.raises(RecipeError, match=r"spelling = true"):
         make(words, spelling=characters.Config())(batch(SOURCE))
 
 
