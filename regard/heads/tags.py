@@ -67,9 +67,14 @@ class Head(nn.Module):
 
     def best(
         self, hidden: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
-    ) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B T"]]:
-        """The likeliest labels (with a field: as a sequence), and log p of each by itself."""
+    ) -> tuple[Int[Tensor, "B T"] | Float[Tensor, "B T"], Float[Tensor, "B T"]]:
+        """The likeliest labels (with a field: as a sequence), and log p of each by itself.
+
+        Of numbers, which have one output alone, the numbers.
+        """
         logits = self.logits(hidden).float()
+        if logits.shape[-1] == 1:
+            return logits.squeeze(-1), torch.zeros_like(logits[..., 0])
         if self.crf is None:
             values, labels = logits.log_softmax(-1).max(-1)
             return labels, values

@@ -51,6 +51,7 @@ class Input(nn.Module):
         self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
+        no_sharing(shared)
         self.spelling = Spelling(config, sizes.characters)
         self.project = Linear(config.size, dim)
         nn.init.xavier_uniform_(self.project.weight)
@@ -58,6 +59,12 @@ class Input(nn.Module):
 
     def forward(self, batch: Batch) -> Sequence:
         return Sequence(self.project(self.spelling(characters(batch))), batch["source_mask"])
+
+
+def no_sharing(shared: Embedding | None) -> None:
+    """Vectors of words that are made here are not those of a target."""
+    if shared is not None:
+        raise RecipeError("kind: it has vectors of its own; set model.tie = 'output'")
 
 
 def characters(batch: Batch) -> Int[Tensor, "B S C"]:

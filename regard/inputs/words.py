@@ -37,6 +37,7 @@ class Input(nn.Module):
         self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
+        characters.no_sharing(shared)
         self.embedding: Embedding | None = None
         self.spelling: characters.Spelling | None = None
         self.unknown, size = config.unknown, 0

@@ -31,7 +31,7 @@ class Convolutions(nn.Module):
     def forward(
         self, x: Float[Tensor, "N T I"], mask: Bool[Tensor, "N T"]
     ) -> Float[Tensor, "N T O"]:
-        across = (x * mask[..., None]).transpose(1, 2)  # (N, I, T)
+        across = x.masked_fill(~mask[..., None], 0.0).transpose(1, 2)  # (N, I, T)
         pairs = zip(self.filters, self.widths, strict=True)
         found = [each(F.pad(across, ((w - 1) // 2, w // 2))) for each, w in pairs]
         return torch.cat(found, 1).transpose(1, 2)

@@ -40,7 +40,7 @@ class Pooling(nn.Module):
             nn.init.normal_(self.query, std=dim**-0.5)
 
     def forward(self, sequence: Sequence) -> Float[Tensor, "B E"]:
-        states = sequence.states * sequence.mask[..., None]
+        states = sequence.states.masked_fill(~sequence.mask[..., None], 0.0)
         match self.kind:
             case "last":
                 return states[_rows(states), _last(sequence.mask)]

@@ -233,7 +233,7 @@ class Task:
                 tensors = collate([rows[n] for n in ids], start=[START], end=[END])
                 made = Batch(tensors=tensors, ids=tuple(ids.tolist()), targets=len(ids))
                 memory = model.encode(made.to(model.device))
-                found[ids] = head.logits(head.pool(memory)).double().cpu().numpy()
+                found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
         return found
 
     def validate(self, model: Model) -> dict[str, float]:

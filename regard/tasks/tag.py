@@ -48,7 +48,7 @@ class LabelConfig:
     """Names, or numbers such as angles."""
     unseen: Literal["refuse", "wrong"] = "refuse"
     """What to do with a tag that training never saw: refuse it with its file and line, or count
-    every prediction for its word as wrong (and leave it out of likelihoods)."""
+    every prediction for its word as wrong (and leave it out of likelihoods and validations)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +156,8 @@ class Tagged(NamedTuple):
     """log p of its tag by itself."""
     chain: NDArray[np.float64]
     """log p of its tag given those before it: they sum to log p of the sentence's tags."""
+    given: NDArray[np.float64]
+    """The same of tags that were given; 0 where one is not known."""
 
 
 class Task:
@@ -192,27 +194,23 @@ class Task:
     def _run(
         self, model: Model, rows: Sequence[Coded], tags: Sequence[Any] | None = None, size: int = 0
     ) -> list[Tagged]:
-        """What the model says of sentences, or how likely it finds their tags, one by one."""
+        """What the model says of sentences, and how likely it finds the tags that they have."""
         model.eval()
         head: Any = model.head
         found: dict[int, Tagged] = {}
         lengths = np.array([[len(row.symbols)] for row in rows], np.int64).reshape(-1, 1)
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=size)
-        given = [[0] * len(row.pieces) for row in rows] if tags is None else tags
+        stored = [[0] * len(row.pieces) for row in rows] if tags is None else tags
         with torch.inference_mode():
             for ids in batching.plan(lengths, budget):
-                made = self._batch([rows[n] for n in ids], [given[n] for n in ids], ids.tolist())
+                made = self._batch([rows[n] for n in ids], [stored[n] for n in ids], ids.tolist())
                 batch = made.to(model.device)
                 hidden, mask = _words(model, batch), batch["word_mask"]
-                if tags is None and self.real:
-                    values = alone = head.logits(hidden).squeeze(-1)
-                elif tags is None:
-                    values, alone = head.best(hidden, mask)
-                else:
-                    values = alone = batch["tags"]
+                values, alone = head.best(hidden, mask)
                 chain = head.log_probs(hidden, values, mask)
-                table = torch.stack([each.double() for each in (values, alone, chain)])
-                for n, *columns in zip(ids.tolist(), *table.cpu().numpy(), strict=True):
+                given = chain if tags is None else head.log_probs(hidden, batch["tags"], mask)
+                table = torch.stack([each.float() for each in (values, alone, chain, given)])
+                for n, *columns in zip(ids.tolist(), *table.cpu().double().numpy(), strict=True):
                     found[n] = Tagged(*(column[: len(rows[n].pieces)] for column in columns))
         return [found[n] for n in range(len(rows))]
 
@@ -225,10 +223,11 @@ class Task:
             mse = max(scores["mse"].value / self._deviation**2, 1e-12)
             nll = 0.5 * math.log(2 * math.pi * math.e * mse)  # with the best deviation
         else:
-            said = [self.tags.texts(each.values) for each in self._run(model, rows)]
+            said = self._run(model, rows, stored)
+            names = [self.tags.texts(each.values) for each in said]
             true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in stored]
-            scores = label_metrics.tags(said, true, self._names)
-            nll = self._nll(self._run(model, rows, stored), stored)
+            scores = label_metrics.tags(names, true, self._names)
+            nll = self._nll(said, stored)
         wanted = METRICS[self.config.labels.kind]
         return {"nll": nll} | {name: scores[name].value for name in wanted if name in scores}
 
@@ -240,7 +239,7 @@ class Task:
     def _nll(self, said: Sequence[Tagged], stored: Sequence[Any]) -> float:
         """The mean of −log p over the tags that are known."""
         known = sum(int(np.count_nonzero(row)) for row in stored)
-        return 0.0 - math.fsum(each.chain.sum() for each in said) / max(1, known)
+        return 0.0 - math.fsum(each.given.sum() for each in said) / max(1, known)
 
     def _errors(
         self, model: Model, rows: Sequence[Coded], stored: Sequence[Any]
@@ -286,32 +285,25 @@ class Task:
 
         A sentence with more symbols than `data.longest` is read in parts, and its status says so.
         """
-        yield from self._outputs(model, [self._cut(line) for line in inputs], batch)
+        found = [self._cut(line) for line in inputs]
+        for words, tagged in zip(found, self._tag(model, found, None, batch), strict=True):
+            yield self._prediction(words, *tagged)
 
-    def _outputs(
-        self, model: Model, found: Sequence[Sequence[str]], batch: int
-    ) -> list[Prediction]:
-        outputs = []
-        tagged = self._tag(model, found, None, batch)
-        for words, (coded, said) in zip(found, tagged, strict=True):
-            if not words:
-                outputs.append(Prediction(text="", status="empty"))
-                continue
-            status = "cut" if len(coded.symbols) > self.config.data.longest else "ok"
-            if all(symbol == UNKNOWN for symbol in coded.symbols):
-                status = "unknown"
-            tags = self.tags.texts(said.values)
-            outputs.append(
-                Prediction(
-                    text=" ".join(tags),
-                    status=status,
-                    score=float(said.chain.sum()),
-                    tokens=tags,
-                    log_probs=[] if self.real else said.log_probs.tolist(),
-                    source=list(words),
-                )
-            )
-        return outputs
+    def _prediction(self, words: Sequence[str], coded: Coded, said: Tagged) -> Prediction:
+        if not words:
+            return Prediction(text="", status="empty")
+        status = "cut" if len(coded.symbols) > self.config.data.longest else "ok"
+        if all(symbol == UNKNOWN for symbol in coded.symbols):
+            status = "unknown"
+        tags = self.tags.texts(said.values)
+        return Prediction(
+            text=" ".join(tags),
+            status=status,
+            score=float(said.chain.sum()),
+            tokens=tags,
+            log_probs=said.log_probs.tolist(),
+            source=list(words),
+        )
 
     def _tag(
         self, model: Model, found: Sequence[Sequence[str]], tags: Sequence[Any] | None, size: int
@@ -327,7 +319,7 @@ class Task:
         said = iter(self._run(model, [part for each in parts for part in each], given, size))
         joined = []
         for code, each in zip(coded, parts, strict=True):
-            pieces = [Tagged(*[np.zeros(0)] * 3), *(next(said) for _ in each)]
+            pieces = [Tagged(*[np.zeros(0)] * 4), *(next(said) for _ in each)]
             joined.append((code, Tagged(*map(np.concatenate, zip(*pieces, strict=True)))))
         return joined
 
@@ -355,14 +347,15 @@ class Task:
             self.tags.stored(each.tags, f"{each.path}:{each.line}", self.config.labels.unseen)
             for each in found
         ]
-        outputs = self._outputs(model, words, batch)
+        tagged = self._tag(model, words, stored, batch)
+        outputs = [self._prediction(w, *each) for w, each in zip(words, tagged, strict=True)]
         said = [output.tokens for output in outputs]
         if self.real:
             pairs = label_metrics.known(said, true, NO_TAG)
             gaps = np.array([float(tag) - float(reference) for tag, reference in pairs])
             return label_metrics.errors(gaps), outputs
         scores = label_metrics.tags(said, true, self._names, NO_TAG)
-        nll = self._nll([each for _, each in self._tag(model, words, stored, batch)], stored)
+        nll = self._nll([each for _, each in tagged], stored)
         unseen = sum(tag not in (*self._names, NO_TAG) for row in true for tag in row)
         scores["nll"] = label_metrics.score("nll", nll, f"unseen:{unseen}", higher=False)
         self._draw(part, label_metrics.known(said, true, NO_TAG))
@@ -388,7 +381,7 @@ class Task:
                 raise UserError(f"line {n}: {len(words)} words, but {len(given)} tags")
             rows.append(self.tags.stored(given, f"line {n}"))
         for given, (_, said) in zip(tags, self._tag(model, found, rows, batch), strict=True):
-            pairs = zip(said.chain.tolist(), given, strict=True)
+            pairs = zip(said.given.tolist(), given, strict=True)
             chances = [chance for chance, tag in pairs if tag != NO_TAG]
             total = math.fsum(chances)
             yield {

@@ -9,6 +9,7 @@ from regard.encoders import bag, cnn
 from regard.errors import RecipeError
 from regard.inputs import characters, ngrams, tokens, words
 from regard.layers.convolution import Convolutions
+from regard.layers.embedding import Embedding
 from regard.types import Batch, Sequence, Sizes
 
 SIZES = Sizes(source=23, characters=13, labels=3)
@@ -215,6 +216,13 @@ def test_hidden_words_are_spelt_in_training_alone():
 def test_characters_that_a_task_does_not_give_are_asked_for():
     with pytest.raises(RecipeError, match=r"spelling = true"):
         make(words, spelling=characters.Config())(batch(SOURCE))
+
+
+@pytest.mark.parametrize("module", [words, characters])
+def test_vectors_of_their_own_are_not_shared_with_a_target(module):
+    config = words.Config(spelling=characters.Config()) if module is words else module.Config()
+    with pytest.raises(RecipeError, match=r"set model.tie = 'output'"):
+        module.Input(config, SIZES, D, shared=Embedding(23, D), scale=False)
 
 
 def test_frozen_vectors_are_not_trained():

@@ -194,6 +194,29 @@ def test_attention_refuses_labels_that_do_not_fit():
             plots.attention_figure(np.zeros(shape), ["a", "b"], ["x", "y", "z"])
 
 
+def test_a_matrix_has_the_share_of_each_row_as_colour_and_the_counts_as_numbers(tmp_path: Path):
+    figure = plots.matrix_figure([[9000, 1000], [0, 0]], ["$a", "b"], title="who is who")
+    ax = figure.axes[0]
+    [image] = ax.get_images()
+    shares = image.get_array()
+    assert shares is not None
+    assert shares.tolist() == [[0.9, 0.1], [0.0, 0.0]]
+    assert [text.get_text() for text in ax.texts] == ["9,000", "1,000"]
+    assert labels(ax.xaxis) == labels(ax.yaxis) == ["$a", "b"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted", "true")
+    plots.matrix([[1, 2], [3, 4]], ["a", "b"], tmp_path / "m.svg")
+    assert {"1", "2", "3", "4", "predicted", "true"} <= texts(tmp_path / "m.svg")
+    with pytest.raises(ValueError, match="2 labels"):
+        plots.matrix_figure([[1]], ["a", "b"])
+
+
+def test_a_matrix_of_many_labels_fits_a_page():
+    names = [f"label {n}" for n in range(120)]
+    figure = plots.matrix_figure([[1] * 120] * 120, names)
+    assert max(figure.get_size_inches()) < 40
+    assert not figure.axes[0].texts
+
+
 def test_bars_are_as_high_as_their_values():
     groups = {"rnn": {"1–5": 30.0, "6–10": 20.0}, "transformer": {"6–10": 25.0, "11–15": 15.0}}
     errors = {"rnn": {"1–5": 2.0}}

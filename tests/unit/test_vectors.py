@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from regard import config
 from regard.data import vectors
-from regard.data.tokenizers import SPECIAL, Config, Tokenizer
+from regard.data.tokenizers import Config, Tokenizer
 from regard.errors import UserError
 
 GLOVE = "the 1 2 3\ndog 4 5 6\n. . 7 8 9\nparis 0.5 0.5 0.5\n"
@@ -33,7 +34,6 @@ def test_words_get_their_vectors(tmp_path, tokenizer, header):
     assert rows["Paris"] == [0.5, 0.5, 0.5]  # by its lower case
     assert rows["zebra"] != [0, 0, 0]  # drawn
     assert text.endswith("3 of 4 words have a vector; 1 are drawn at random: zebra")
-    assert len(SPECIAL) == 4
 
 
 def test_a_scaled_embedding_gives_the_vectors_of_the_file(tmp_path, tokenizer):
@@ -61,6 +61,19 @@ def test_what_does_not_fit_is_refused(tmp_path, tokenizer, content, said):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=said):
         put(path, tokenizer)
+
+
+def test_the_path_is_relative_to_the_recipe_or_to_the_working_folder(tmp_path, monkeypatch):
+    recipe = tmp_path / "recipes" / "x.toml"
+    recipe.parent.mkdir()
+    recipe.write_text(
+        'task = "classify"\n[data]\ntrain = ["x.tsv"]\n[model]\ndim = 16\n'
+        '[model.input]\nvectors = "v.txt"\n[model.encoder]\nkind = "bag"\n'
+    )
+    assert config.load(recipe).model.input.config.vectors == str(recipe.parent / "v.txt")
+    monkeypatch.chdir(tmp_path)
+    changed = config.load(recipe, ["model.input.vectors=w.txt"])
+    assert changed.model.input.config.vectors == str(tmp_path / "w.txt")
 
 
 def test_a_missing_file_is_named(tmp_path, tokenizer):
