@@ -458,10 +458,10 @@ DESCRIPTIONS = {
         origin="cmudict",
     ),
     "spelling-correction": Dataset(
-        what="misspellings and the right words: 96,568 / 1,108 / 531 pairs",
+        what="misspellings and the right words: 148,838 / 1,108 / 531 pairs",
         licence="research",
         source="https://titan.dcs.bbk.ac.uk/~ROGER/corpora.html",
-        note="Made from spelling: Birkbeck and Wikipedia with made-up misspellings of the same "
+        note="Made from spelling: Birkbeck and Wikipedia with made-up misspellings of their "
         "words to learn from, Aspell, whose pairs are taken out of these, for the test.",
         make=_derived("spelling_correction"),
         origin="spelling",

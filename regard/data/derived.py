@@ -20,7 +20,7 @@ SEED = 1
 ALTERNATIVES = " | "
 """Between the right answers of one line."""
 ENTRY = re.compile(r"([^\s()]+)(?:\(\d+\))?((?:\s+[A-Z]+[012]?)+)\s*")
-COPIES = 8
+COPIES = 16
 """Made-up misspellings of each word."""
 
 Fetch = Callable[[str], Path]
@@ -63,7 +63,7 @@ def pronunciations(path: Path) -> dict[str, list[str]]:
 
 
 def spelling_correction(folder: Path, fetch: Fetch) -> None:
-    """Birkbeck's and Wikipedia's misspellings, and made-up ones of the same words, to learn from;
+    """Birkbeck's and Wikipedia's misspellings, and made-up ones of their words, to learn from;
     Aspell's for the test. No pair of the test is in another part, whatever its case."""
     test = misspellings(fetch("aspell.dat"))
     real = misspellings(fetch("missp.dat")) + misspellings(fetch("wikipedia.dat"))
@@ -72,7 +72,7 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
     parts: dict[str, list[Pair]] = {"train": [], "validation": [], "test": test}
     for pair in pairs:
         parts[part("\t".join(pair), test=0, validation=0.03)].append(pair)
-    words = dict.fromkeys(word for _, word in parts["train"])
+    words = dict.fromkeys(word for _, word in real)
     held = secret.union(map(_folded, parts["validation"]))
     noisy = ((noise(word, SEED, copy), word) for word in words for copy in range(COPIES))
     # A word that is right must stay as it is.

@@ -124,9 +124,10 @@ def test_no_pair_of_the_test_is_learnt_from_in_any_case(tmp_path: Path):
     learnt = {tuple(text.lower() for text in pair) for pair in found["train"]}
     held = {tuple(text.lower() for text in pair) for pair in found["validation"] + found["test"]}
     assert not learnt & held and ("recieve", "receive") not in learnt
-    assert {"their", "a lot"} == {word for _, word in found["train"]}
+    # A word whose only pair is held back is still learnt, from made-up misspellings.
+    assert {"their", "a lot", "Nevada", "receive"} == {word for _, word in found["train"]}
     assert ["their", "their"] in found["train"] and ["thier", "their"] in found["train"]
-    assert len(found["train"]) == len(set(map(tuple, found["train"]))) > 2 * derived.COPIES - 6
+    assert len(found["train"]) == len(set(map(tuple, found["train"]))) > 2 * derived.COPIES
     assert spelling(tmp_path) == found
 
 
