@@ -49,7 +49,8 @@ def train(folder: Path, pairs: Callable[[str], Iterable[tuple[str, str]]], recip
 
 def words(part: str, letters: str, shortest: int, longest: int) -> list[str]:
     """No word is in two parts: each part has those whose letters' sum says so."""
-    dice, found = random.Random(part), []
+    dice = random.Random(part)
+    found: list[str] = []
     rest = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}[part]
     while len(found) < PARTS[part]:
         word = "".join(dice.choices(letters, k=dice.randint(shortest, longest)))
