@@ -12,22 +12,23 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.front import Predictor, load, train
+    from regard.front import Predictor, doctor, load, train
 
 __version__ = version("regard")
-__all__ = ["Predictor", "__version__", "load", "train"]
+__all__ = ["Predictor", "__version__", "doctor", "load", "train"]
 
 
-class _Train(ModuleType):
+class _Room(ModuleType):
     """`regard.train` is a package and a function: Python has one place for both."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         from regard import front
 
-        return front.train(*args, **options)
+        return getattr(front, self.__name__.rpartition(".")[2])(*args, **options)
 
 
-import_module("regard.train").__class__ = _Train
+for _name in ("train", "doctor"):
+    import_module(f"regard.{_name}").__class__ = _Room
 
 
 def __getattr__(name: str) -> Any:

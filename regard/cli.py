@@ -105,6 +105,7 @@ def train(
     resume: Maybe[Path] = None,
     start_from: Annotated[Path | None, arg(name="from", help_behavior_hint="")] = None,
     parts: Maybe[Path] = None,
+    profile: AsJson = False,
     json: AsJson = False,
 ) -> None:
     """Train a recipe, or go on with a run.
@@ -114,6 +115,7 @@ def train(
       regard train mine.toml train.updates=2000 model.dim=256 --to runs/mine
       regard train --resume runs/mine
       regard train new-data.toml --from runs/mine
+      regard train multi30k-en-de --profile
 
     Args:
         recipe: A recipe's file, or the name of a shipped one.
@@ -122,29 +124,106 @@ def train(
         resume: A run to go on with, exactly where it stopped.
         start_from: A run whose whole model (weights and tokenizers) is trained on.
         parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
+        profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """
     if (recipe is None) == (resume is None):
         raise RecipeError("train: give either a recipe or --resume RUN")
     if resume is not None and (overrides or to or start_from):
         raise RecipeError("train: --resume goes on with a run as it is, without changes")
+    if profile and (to or start_from):
+        raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
     from regard import display, front, parts as rooms, runs
 
     if parts is not None:
         rooms.add_folder(parts)
+    if profile:
+        _profile(recipe, overrides, resume, as_json=json)
+        return
     given = runs.Run(start_from) if start_from else None
+    warnings: list[dict[str, Any]] = []
     if resume is not None:
         run = runs.Run(resume)
     else:
         assert recipe is not None
         folder, loaded = front.prepared(recipe, overrides, to)
         with display.waiting(f"preparing the data in {folder}"):
-            run = runs.Run.create(folder, loaded, given)
+            run, warnings = front.create(folder, loaded, given)
     with display.training(run, as_json=json) as screen:
+        for warning in warnings:
+            screen.show(warning)
         progress = runs.train(run, [screen.show], screen.tick)
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)
+
+
+@verb
+def doctor(
+    recipe: Positional[Maybe[Path]] = None,
+    overrides: Positional[Override] = (),
+    *,
+    to: Maybe[Path] = None,
+    resume: Maybe[Path] = None,
+    start_from: Annotated[Path | None, arg(name="from", help_behavior_hint="")] = None,
+    parts: Maybe[Path] = None,
+    json: AsJson = False,
+) -> None:
+    """What is wrong with a recipe's data, and what training would cost: before it is spent.
+
+    Encoding, script, alignment, swapped and shifted sides, copies, leaks, labels, gaps, tokenizer,
+    time and memory from two measured steps, disk. With an error the exit code is 1.
+
+    Examples:
+      regard doctor mine.toml
+      regard doctor mine.toml model.dim=512 --json
+      regard doctor new-data.toml --from runs/mine
+      regard doctor --resume runs/mine
+
+    Args:
+        recipe: A recipe's file, or the name of a shipped one.
+        overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
+        to: The folder that the run would be in: is its disk large enough?
+        resume: A run that is to go on.
+        start_from: A run whose whole model (weights and tokenizers) would be trained on.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
+        json: All findings as JSON on stdout.
+    """
+    from regard import display, front, parts as rooms
+
+    if parts is not None:
+        rooms.add_folder(parts)
+    if resume is not None and (overrides or to or start_from):
+        raise RecipeError("doctor: --resume looks at a run as it is, without changes")
+    with display.waiting(f"looking at {resume or recipe}"):
+        found = front.doctor(recipe, *overrides, to=to, resume=resume, start_from=start_from)
+    display.findings(found, as_json=json)
+    if any(each.severity == "error" for each in found):
+        sys.exit(1)
+
+
+def _profile(
+    recipe: Path | None, overrides: Sequence[str], resume: Path | None, *, as_json: bool
+) -> None:
+    """Where the time of an update goes, of a run that is there or of one that is not kept."""
+    import tempfile
+
+    from regard import display, front, profile, runs
+
+    with tempfile.TemporaryDirectory() as name:
+        if resume is not None:
+            run = runs.Run(resume)
+        else:
+            assert recipe is not None
+            folder, loaded = front.prepared(recipe, overrides, Path(name) / "run")
+            with display.waiting("preparing the data"):
+                run, _ = front.create(folder, loaded)
+        with display.waiting("timing some updates"):
+            found = profile.profile(run)
+    if as_json:
+        _print(found.as_dict())
+    else:
+        print(found)
 
 
 @verb
@@ -194,6 +273,8 @@ def evaluate(
     predictor = front.load(run, **opened)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
+    if cut := sum(prediction.status == "cut" for prediction in predictions):
+        display.warn(f"{cut:,} of {len(predictions):,} inputs were too long to be read: cut")
     if output is not None and not predictions:
         display.warn(f"{output} is not written: nothing is predicted to score this task")
     elif output is not None:
@@ -296,7 +377,8 @@ def predict(
         top_p: Sample among the likeliest symbols that have this probability together.
         seed: Another seed, other samples.
         prefix: What every output must begin with.
-        length: Most symbols of an output, if not as the recipe says.
+        length: Most symbols of an output, if not as the recipe says; where the input's length
+            bounds them, only fewer.
         format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
         checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
@@ -306,13 +388,15 @@ def predict(
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         json: The same as --format jsonl.
     """
-    from regard import front
+    from regard import display, front
 
     options = _given(
         search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
         temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
     )  # fmt: skip
     detailed = json or format == "jsonl"
+    if nbest is not None and nbest > 1 and not detailed:
+        raise RecipeError("nbest: text has one line for each input: add --format jsonl")
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization}
     predictor = front.load(run, **opened)
@@ -323,7 +407,9 @@ def predict(
         prefix=prefix, details=detailed, align=detailed, batch=batch, **options,
     )  # fmt: skip
     ends = "\n" if _whole(predictor.task) else " "
-    for prediction in stream:
+    for number, prediction in enumerate(stream, 1):
+        if prediction.status == "cut":
+            display.warn(f"{file or 'standard input'}:{number}: too long to be read: cut")
         _print(prediction.as_dict() if detailed else prediction.text.replace("\n", ends))
 
 
@@ -415,12 +501,14 @@ def export(
 @verb
 def inspect(
     run: Positional[Path],
-    texts: Positional[tuple[str, ...]],
+    texts: Positional[tuple[str, ...]] = (),
     *,
     output: Path = Path("inspect.html"),
     beside: tuple[Path, ...] = (),
     replay: Annotated[bool, arg(help_behavior_hint="")] = False,
     without_head: tuple[str, ...] = (),
+    heads: Annotated[bool, arg(help_behavior_hint="")] = False,
+    sentences: int = 200,
     target: Maybe[str] = None,
     length: int = 20,
     beams: Maybe[int] = None,
@@ -434,6 +522,7 @@ def inspect(
 
     Attention of every layer and head, alignment, beam search tree, probabilities and rivals of
     every symbol, states and gates, gradients, positions, embeddings, attribution, logit lens.
+    A run that forecasts reads files (CSV) instead of texts.
 
     Examples:
       regard inspect runs/mine "a dog runs ."
@@ -441,6 +530,7 @@ def inspect(
       regard inspect runs/mine "a dog runs ." --without-head cross.1.3
       regard inspect runs/mine "a dog runs ." --replay
       regard inspect runs/mine "a dog runs ." --beside runs/other
+      regard inspect runs/mine --heads
 
     Args:
         run: The run's folder.
@@ -449,6 +539,9 @@ def inspect(
         beside: Other runs, shown side by side with the first.
         replay: Every checkpoint of the run, to be moved through by a slider.
         without_head: Heads to switch off: KIND.LAYER.HEAD, KIND being encoder, decoder or cross.
+        heads: Survey all attention heads: where they look and what it costs to be without each.
+            Without a text, as a table on stdout; with one, as a view of the page.
+        sentences: Of the validation part, for that survey.
         target: Take this for the output, instead of what the model would say.
         length: Symbols that a language model goes on for.
         beams: Hypotheses that beam search keeps.
@@ -460,14 +553,25 @@ def inspect(
     """
     from regard import display
     from regard.inspect import pictures, report
+    from regard.inspect.survey import survey
     from regard.runs import Run
 
+    opened = Run(run)
+    if heads and not texts:
+        with display.waiting("looking at heads"):
+            seen = survey(opened, sentences=sentences, checkpoint=checkpoint, device=device)
+        _print(seen.as_dict()) if json else display.columns(*seen.table())
+        return
+    if _whole(opened.task):
+        texts = tuple("\n".join(_lines(Path(text))) for text in texts)
+        target = "\n".join(_lines(Path(target))) if target else None
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
         without_heads=without_head, search={"beams": beams}, device=device,
+        sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):
-        made = report.build([Run(folder) for folder in (run, *beside)], texts, options)
+        made = report.build([opened, *map(Run, beside)], texts, options)
         written = [report.write(output, made)]
         for folder, suffix in ((png, "png"), (svg, "svg")):
             written += pictures.write(folder, suffix, made) if folder else []
@@ -509,7 +613,9 @@ def data(
             folder = catalogue.get(name, source.expanduser() if source else None)
         _print({"name": name, "folder": str(folder)} if json else str(folder))
     else:
-        display.data_set(catalogue.describe(name), catalogue.sample(name, 3), as_json=json)
+        entry = catalogue.describe(name)
+        sample = catalogue.sample(name, 3) if entry["present"] else {}
+        display.data_set(entry, sample, as_json=json)
 
 
 @verb
@@ -532,7 +638,8 @@ def demo(
     """
     from regard import demo as demonstration
 
-    demonstration.demo(languages, to, as_json=json)
+    if not demonstration.demo(languages, to, as_json=json):
+        sys.exit(INTERRUPTED)
 
 
 @verb
@@ -578,6 +685,8 @@ def _lines(file: Path | None) -> Iterator[str]:
     source: AbstractContextManager[Any] = opened(file) if file else nullcontext(sys.stdin.buffer)
     with source as stream:
         for number, raw in enumerate(stream, 1):
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")  # some editors mark UTF-8 so
             try:
                 yield raw.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError:

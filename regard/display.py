@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:  # `regard data` needs no torch
+    from regard.doctor.findings import Finding
     from regard.metrics import Comparison, Score
     from regard.runs import Run
     from regard.train.loop import Progress
@@ -68,23 +71,27 @@ class Screen(NamedTuple):
 def _short(record: Mapping[str, Any]) -> str:
     # Where every update since the last record was refused there is no loss to tell.
     loss = f"loss {record['nll']:.3f}, " if "nll" in record else ""
-    return f"{loss}{record['tokens_per_second']:,.0f} tokens/s"
+    return f"{loss}{record['tokens_per_second']:,.0f} targets/s"
 
 
 def _line(record: Mapping[str, Any]) -> str:
     """A record as a line of text."""
     match record["kind"]:
-        case "warning":
+        case "warning" | "back" | "memory":
             return f"warning: {record['text']}"
         case "refused":
-            return f"update {record['update']}: refused, its gradient is not finite"
+            return f"update {record['update']}: refused, its loss or gradient is not finite"
+        case "oversized" | "examples" as kind:
+            numbers = ", ".join(map(str, record["ids"]))
+            what = "learns from" if kind == "examples" else "too large for the memory, left out:"
+            return f"update {record['update']}: {what} {numbers}"
         case "validation":
             known = ("kind", "update", "tokens")
             figures = (f"{n} {value:.4g}" for n, value in record.items() if n not in known)
             return f"update {record['update']:,}: validation: {', '.join(figures)}"
     return (
         f"update {record['update']:,}: {_short(record)}, rate {record['rate']:.2e}, "
-        f"{record['tokens'] / 1e6:.2f} M tokens in {record['seconds']:.0f} s"
+        f"{record['tokens'] / 1e6:.2f} M targets in {record['seconds']:.0f} s"
     )
 
 
@@ -94,7 +101,7 @@ def summary(run: "Run", progress: "Progress") -> None:
         best = progress.best
         reached = "" if best is None else f", best {run.recipe.train.metric} {best:.4g}"
         errors.print(
-            f"trained {progress.update:,} updates on {progress.tokens:,} target tokens in "
+            f"trained {progress.update:,} updates on {progress.tokens:,} targets in "
             f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){reached}\n"
             f"score it:   regard evaluate {run.folder}\n"
             f"use it:     regard predict {run.folder} FILE\n"
@@ -122,7 +129,7 @@ def scores(
         table = {n: {"score": s.value, "signature": s.signature} for n, s in found.items()}
         output: dict[str, Any] = {"run": str(run), "part": part, "scores": table}
         if comparison is not None:
-            output["comparison"] = str(comparison)
+            output["comparison"] = comparison.as_dict()
         print(json.dumps(output, ensure_ascii=False))
         return
     width = max(map(len, found), default=0)
@@ -130,7 +137,7 @@ def scores(
         value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
         results.print(f"{name:>{width}} {value:>8}   {score.signature}", markup=False)
     if comparison is not None:
-        results.print(str(comparison), markup=False)
+        results.print(f"\n{comparison.table()}", markup=False)
 
 
 def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
@@ -175,11 +182,36 @@ def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
             results.print(f"{key}: {value}", markup=False)
     for file in entry["files"]:
         here = "" if file["present"] else "   (not here)"
-        results.print(f"  {file['name']:<34} {file['size']:>12,} bytes{here}", markup=False)
+        size = f"{file['size']:>12,} bytes" if file["size"] else ""  # what is made here has none
+        results.print(f"  {file['name']:<34} {size}{here}".rstrip(), markup=False)
+    if not entry["present"]:
+        errors.print(f"to get it: regard data get {entry['name']}", markup=False)
     for name, lines in sample.items():
         results.print(f"\n{name}", markup=False)
         for line in lines:
             results.print(f"  {line}", markup=False)
+
+
+def findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
+    """What the doctor found, the worst first, and how many of each kind."""
+    counts = Counter(each.severity for each in found)
+    totals = {f"{name}s": counts[name] for name in ("error", "warning", "note")}
+    if as_json:
+        table = [each.as_dict() for each in found]
+        print(json.dumps({**totals, "findings": table}, ensure_ascii=False))
+        return
+    styles = {"error": "bold red", "warning": "yellow", "note": "dim"}
+    for each in found:
+        head = Text.assemble(
+            (f"{each.severity:<8}", styles[each.severity]), f"{each.code:<19}{each.place}"
+        )
+        results.print(head)
+        results.print(f"        {each.what}", markup=False)
+        if each.example:
+            results.print(f"        “{each.example}”", markup=False)
+        if each.advice and each.severity != "note":
+            results.print(f"        → {each.advice}", markup=False)
+    results.print(", ".join(f"{count} {name}" for name, count in totals.items()), markup=False)
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:

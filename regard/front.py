@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import config
+from regard.doctor import examination
+from regard.doctor.findings import Finding
 from regard.errors import RecipeError, UserError
 from regard.interop import ctranslate2
 from regard.interop.ctranslate2 import Quantization
@@ -46,8 +48,19 @@ class Predictor:
         self.run = run
         self.task = run.task
         self.model = run.model(checkpoint, pick(device, "device"))
-        self._checkpoint, self._engine, self._quantization = checkpoint, engine, quantization
+        self._checkpoint, self._quantization = checkpoint, quantization
+        self._engine = self._settled(engine, quantization)
         self._opened: ctranslate2.Engine | None = None
+
+    def _settled(self, engine: Engine, quantization: Quantization) -> Engine:
+        """The engine that is asked for: only CTranslate2 quantizes."""
+        if engine != "ctranslate2" and quantization == "float32":
+            return engine
+        if engine == "torch":
+            raise RecipeError(f"quantization: torch computes in float32, not in {quantization}")
+        if "finder" not in inspect.signature(self.task.predict).parameters:
+            raise RecipeError(f"engine: ctranslate2 does not do the task {self.run.recipe.kind}")
+        return "ctranslate2"
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
         """The recipe's search, or another; `options` are keys of that search's section."""
@@ -166,7 +179,7 @@ class Predictor:
             str(other.run.folder): other.predict(sources, **options),
         }
         how = self.run.recipe.task.evaluation
-        return paired_bootstrap(texts, references, tokenize=how.tokenize)
+        return paired_bootstrap(texts, references, tokenize=how.tokenize, lowercase=how.lowercase)
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -215,7 +228,10 @@ def train(
     given = Run(Path(start_from)) if start_from else None
     callbacks = [callback] if callback else []
     if recipe is not None and resume is None:
-        run = Run.create(*prepared(recipe, overrides, to), given)
+        run, warnings = create(*prepared(recipe, overrides, to), given)
+        for tell in callbacks:
+            for record in warnings:
+                tell(record)
     elif resume is not None and recipe is None and to is None and given is None:
         run = Run(Path(resume))
     else:
@@ -233,6 +249,36 @@ def prepared(
     else:
         loaded, name = config.load(Path(recipe), overrides), Path(recipe).stem
     return Path(to) if to else free_folder(name), loaded
+
+
+def create(
+    folder: Path, recipe: config.Recipe, given: Run | None = None
+) -> tuple[Run, list[dict[str, Any]]]:
+    """A new run, once the doctor has had a glance at its data; his warnings, as records."""
+    warnings = examination.passed(examination.glance(recipe, given))
+    run = Run.create(folder, recipe, given, [each.as_dict() for each in warnings])
+    warnings += examination.room(run)
+    return run, [{"kind": "warning", "text": str(each)} for each in warnings]
+
+
+def doctor(
+    recipe: str | Path | dict[str, Any] | None = None,
+    *overrides: str,
+    to: str | Path | None = None,
+    resume: str | Path | None = None,
+    start_from: str | Path | None = None,
+) -> list[Finding]:
+    """What is wrong with a recipe's data, and what its training would cost; the worst first.
+
+    The arguments are those of `train`: what is said is said of that training.
+    """
+    if (recipe is None) == (resume is None):
+        raise RecipeError("doctor: give either a recipe, or a run to resume")
+    if recipe is None:
+        assert resume is not None
+        return examination.resumable(Run(Path(resume)))
+    folder, loaded = prepared(recipe, overrides, to)
+    return examination.examine(loaded, folder, Run(Path(start_from)) if start_from else None)
 
 
 def free_folder(name: str) -> Path:

@@ -3,6 +3,7 @@
     recipe.toml                 resolved: every default and every `auto` written out
     *.tokenizer.json            trained once, on the training part
     store/                      the training and validation parts as symbols
+    manifest.json               size and hash of all that the run was made with
     data.json                   what the readers met: lines used, lines skipped and why
     environment.json            versions, processor, threads
     start/                      the weights that it began with, where they are another run's
@@ -20,7 +21,7 @@ import math
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +38,17 @@ from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
 from regard.parts import module
 from regard.tasks import Task
-from regard.train import checkpoint, device, optimizer
+from regard.train import budget, checkpoint, device, lock, manifest, optimizer
+from regard.train.ahead import ahead
 from regard.train.checkpoint import Checkpoint
 from regard.train.events import Events
 from regard.train.loop import Job, Progress, fit
 from regard.train.objective import Objective
 from regard.types import Carry
 
+RECORDS = "metrics.jsonl"
+LONGEST = 1 << 20
+"""Bytes of one record at most."""
 Callback = Callable[[dict[str, Any]], None]
 LOWER_IS_BETTER = {
     "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
@@ -60,43 +65,41 @@ class Run:
             what = "is not a run: it has no recipe.toml" if folder.is_dir() else "does not exist"
             raise UserError(f"{folder} {what}")
         self.folder = folder
+        self.files = manifest.sealed(folder)
         self.recipe: Recipe = config.load(folder / "recipe.toml")
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, given: "Run | None" = None) -> "Run":
-        """Prepare everything that training needs; nothing is left behind if that fails."""
+    def create(
+        cls,
+        folder: Path,
+        recipe: Recipe,
+        given: "Run | None" = None,
+        findings: Sequence[Mapping[str, Any]] = (),
+    ) -> "Run":
+        """Prepare everything that training needs; nothing is left behind if that fails.
+
+        `findings` are what `regard doctor` said of the data; the run keeps them.
+        """
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file: name a folder for the run")
-        if folder.exists() and any(folder.iterdir()):
-            hint = (
-                f"; to go on with it: --resume {folder}"
-                if (folder / "recipe.toml").exists()
-                else ""
-            )
-            raise UserError(f"{folder} exists and is not empty{hint}")
+        _must_be_empty(folder)
         if given is not None:
             recipe = _continued(recipe, given)
+        with recipe.place.located():
+            resolved = device.resolve(recipe)
         made = [new for new in (folder, *folder.parents) if not new.exists()]
-        try:
-            with recipe.place.located():
-                resolved = device.resolve(recipe)
-                folder.mkdir(parents=True, exist_ok=True)
-                report = module("tasks", recipe.kind).prepare(
-                    resolved.task, folder, given.folder if given else None
-                )
-            if given is not None:
-                checkpoint.save(folder / "start", given.whole("final").weights(), {})
-            _write(folder / "data.json", _findings(report))
-            _write(folder / "environment.json", environment())
-            # Last: a folder without it is not a run.
-            (folder / "recipe.toml").write_text(config.dump(resolved), encoding="utf-8")
-        except BaseException:
-            for left in folder.glob("*"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-            for new in made:
-                with suppress(OSError):
-                    new.rmdir()
-            raise
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock.held(folder):
+            _must_be_empty(folder)  # still, now that nobody else can fill it
+            try:
+                _fill(folder, resolved, given, findings)
+            except BaseException:
+                for left in folder.glob("*"):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                for new in made:
+                    with suppress(OSError):
+                        new.rmdir()
+                raise
         return cls(folder)
 
     @property
@@ -115,8 +118,13 @@ class Run:
 
     def model(self, which: str = "final", on: str = "cpu") -> Model:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
-        found = self.whole(which)
-        model = build(self.recipe.model, self.task.sizes)
+        found, sizes = self.whole(which), self.task.sizes
+        # First without memory: the recipe may ask for more than there is.
+        with torch.device("meta"):
+            checkpoint.check_shapes(
+                build(self.recipe.model, sizes), found.shapes(), str(found.folder)
+            )
+        model = build(self.recipe.model, sizes)
         checkpoint.put_weights(model, found.weights(), str(found.folder))
         return model.to(on).eval()
 
@@ -144,10 +152,37 @@ class Run:
         return Checkpoint(folder)
 
     def records(self) -> list[dict[str, Any]]:
-        """All that was recorded, but a last line that a killed run did not finish."""
-        path = self.folder / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
+        """All that was recorded, but lines that are damaged, or not finished by a killed run."""
+        path, found = self.folder / RECORDS, []
+        if path.exists():
+            with path.open("rb") as file:
+                for line in iter(lambda: file.readline(LONGEST), b""):
+                    with suppress(ValueError, RecursionError):
+                        found.append(json.loads(line) if line.endswith(b"\n") else None)
+        return [record for record in found if isinstance(record, dict)]
+
+
+def _must_be_empty(folder: Path) -> None:
+    """A new run wants a folder of its own; that it was locked before is no matter."""
+    if folder.exists() and any(found.name != lock.NAME for found in folder.iterdir()):
+        hint = f"; to go on with it: --resume {folder}" if (folder / "recipe.toml").exists() else ""
+        raise UserError(f"{folder} exists and is not empty{hint}")
+
+
+def _fill(
+    folder: Path, recipe: Recipe, given: Run | None, findings: Sequence[Mapping[str, Any]]
+) -> None:
+    """Put all that a new run needs into its folder."""
+    with recipe.place.located():
+        before = given.folder if given else None
+        report = module("tasks", recipe.kind).prepare(recipe.task, folder, before)
+    if given is not None:
+        checkpoint.save(folder / "start", given.whole("final").weights(), {})
+    _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
+    _write(folder / "environment.json", environment())
+    hidden = folder / manifest.HIDDEN_RECIPE
+    hidden.write_text(config.dump(recipe), encoding="utf-8")
+    manifest.seal(folder)
 
 
 def train(
@@ -156,50 +191,115 @@ def train(
     tick: Callable[[Progress], None] = lambda progress: None,
 ) -> Progress:
     """Train a run, from its newest whole checkpoint if there is one, to its end."""
-    settings = run.recipe.train
+    manifest.sealed(run.folder, whole=True)
+    with lock.held(run.folder):
+        return _train(run, list(callbacks), tick)
+
+
+def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]) -> Progress:
+    settings, task = run.recipe.train, run.task
     bound_caches()
     keep_pages()
     torch.set_num_threads(settings.threads)
-    on = torch.device(device.pick(settings.device))
-    task = run.task
     torch.manual_seed(run.recipe.seed)
-    model = build(run.recipe.model, task.sizes).to(on)
+    model = build(run.recipe.model, task.sizes).to(device.pick(settings.device))
     device.set_precision(model, settings)
     steps = optimizer.make(settings.optimizer, model.parameters())
-    newest, faults = checkpoint.newest(run.checkpoints)
+    newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
     for fault in faults:
         _tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     checkpoint.set_aside(run.checkpoints, newest)
-    progress = Progress()
-    carry: Carry = None
-    if newest is not None:
-        progress = Progress.from_dict(newest.progress())
-        checkpoint.put_weights(model, newest.weights(), str(newest.folder))
-        checkpoint.put_optimizer(steps, model, newest.optimizer())
-        carry = {name: tensor.to(on) for name, tensor in (newest.carry() or {}).items()}
-    elif run.start.folder.is_dir():
-        checkpoint.put_weights(model, run.start.weights(), str(run.start.folder))
-    else:
-        _give_vectors(run, task, model, callbacks)
-    with Log(run, progress.update, callbacks) as log:
+    if newest is None:
+        _begin(run, task, model, callbacks)
+    progress, carry = _put(newest, model, steps)
+    _prune(run, progress)  # a kill may have come between the last save and this
+    _check_records(run, newest, callbacks)
+    batches = ahead(task.batches(run.recipe.seed), settings.workers)
+    with Log(run, progress, callbacks) as log, batches as stream:
         job = Job(
             objective=Objective(model, task.loss),
-            batches=task.batches(run.recipe.seed),
+            batches=stream,
             optimizer=steps,
             config=settings,
             seed=run.recipe.seed,
             dim=run.recipe.model.dim,
-            device=on,
+            device=model.device,
             validate=lambda: task.validate(model),
             lower_is_better=settings.metric in LOWER_IS_BETTER,
             record=log.record,
             save=lambda progress, carry: _save(run, model, steps, progress, carry),
+            back=lambda lowered: _back(run, task, model, steps, log, lowered),
             tick=tick,
+            limit=budget.for_batches(settings.memory, model),
         )
         progress = fit(job, progress, carry)
         if progress.finished:
             _finish(run, progress, callbacks)
     return progress
+
+
+def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
+    """Another run's weights, or pretrained vectors, for a new model where the run has them."""
+    if not run.start.folder.is_dir():
+        _give_vectors(run, task, model, callbacks)
+    elif fault := run.start.fault():
+        raise UserError(f"{run.start.folder}: {fault}")
+    else:
+        checkpoint.put_weights(model, run.start.weights(), str(run.start.folder))
+
+
+def _put(
+    found: Checkpoint | None, model: Model, steps: torch.optim.Optimizer
+) -> tuple[Progress, Carry]:
+    """Make model and optimizer as they were at a checkpoint; where that was."""
+    if found is None:
+        return Progress(), None
+    checkpoint.put_weights(model, found.weights(), str(found.folder))
+    checkpoint.put_optimizer(steps, model, found.optimizer())
+    carry = {name: tensor.to(model.device) for name, tensor in (found.carry() or {}).items()}
+    return Progress.from_dict(found.progress()), carry
+
+
+def _back(
+    run: Run, task: Task, model: Model, steps: torch.optim.Optimizer, log: "Log", lowered: int
+) -> tuple[Progress, Carry]:
+    """Make all as it was at the last checkpoint that the recipe planned and that was made before
+    the trouble, or at the beginning: the same whether or not the run was interrupted since."""
+    found = None
+    for later in reversed(checkpoint.checkpoints(run.checkpoints)):
+        told = {} if later.fault(resumable=True) else later.progress()
+        planned = later.update % run.recipe.train.save == 0
+        if told and not told["refused"] and (planned or told["best_update"] == later.update):
+            found = later
+            break
+        checkpoint.remove(later.folder)
+    steps.state.clear()
+    if found is None:
+        torch.manual_seed(run.recipe.seed)
+        new = build(run.recipe.model, task.sizes)
+        _begin(run, task, new, ())
+        checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
+    progress, carry = _put(found, model, steps)
+    progress.lowered = lowered
+    log.rewind(progress)
+    return progress, carry
+
+
+def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Callback]) -> None:
+    """Tell of what was damaged and decides nothing; records that can still be read are kept."""
+    unneeded = {name: told for name, told in run.files.items() if name in manifest.ASIDE}
+    if fault := manifest.fault(run.folder, unneeded):
+        _tell(callbacks, {"kind": "warning", "text": f"{run.folder}: {fault}: nothing needs it"})
+    if text := manifest.restore(run.folder, run.files):
+        _tell(callbacks, {"kind": "warning", "text": text})
+    path = run.folder / RECORDS
+    for told in newest.manifest()["records"].values() if newest else ():
+        if not manifest.begins(path, told):
+            aside = path.with_name(f"{RECORDS}.damaged")
+            if path.is_file():
+                shutil.copy(path, aside)
+            text = f"{path} is damaged: kept as {aside.name}; what can be read of it goes on"
+            _tell(callbacks, {"kind": "warning", "text": text})
 
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
@@ -234,7 +334,14 @@ def _save(
         progress.as_dict(),
         checkpoint.optimizer_of(steps, model),
         carry,
+        run=run.files,
+        records={f.name: manifest.entry(f) for f in [run.folder / RECORDS] if f.is_file()},
     )
+    _prune(run, progress)
+
+
+def _prune(run: Run, progress: Progress) -> None:
+    """Remove the checkpoints that the recipe does not keep."""
     settings = run.recipe.train
     found = checkpoint.checkpoints(run.checkpoints)
     there = {c.update for c in found}
@@ -243,7 +350,7 @@ def _save(
         kept |= set(_best(run, progress, there, settings.average))
     for old in found:
         if old.update not in kept:
-            shutil.rmtree(old.folder)
+            checkpoint.remove(old.folder)
 
 
 def _last(run: Run, progress: Progress, there: set[int], count: int) -> list[int]:
@@ -280,37 +387,87 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None
     chosen = last if settings.average and settings.average_of == "last" else best or last
     weights, figures = _calibrated(run, checkpoint.average([there[u] for u in chosen]))
     told = {"mean_of": chosen} | ({"calibration": figures} if figures else {})
-    checkpoint.save(run.folder / "model", weights, progress.as_dict() | told)
-    for suffix in ("png", "svg"):
-        plots.curves(run.records(), run.folder / f"curves.{suffix}")
+    checkpoint.save(run.folder / "model", weights, progress.as_dict() | told, run=run.files)
+    records = [r for r in run.records() if r.get("kind") in ("train", "validation")]
+    try:
+        for suffix in ("png", "svg"):
+            plots.curves(records, run.folder / f"curves.{suffix}")
+    except OSError as error:  # the model is what matters, and it is there
+        _tell(callbacks, {"kind": "warning", "text": f"no picture of the curves: {error}"})
 
 
 class Log:
-    """metrics.jsonl, TensorBoard events and the user's own callbacks."""
+    """metrics.jsonl, TensorBoard events and the user's own callbacks.
 
-    def __init__(self, run: Run, update: int, callbacks: Iterable[Callback]) -> None:
-        self._path = run.folder / "metrics.jsonl"
-        # What was recorded after the checkpoint will be recorded again.
-        kept = [r for r in run.records() if r.get("update", 0) <= update]
-        writing = self._path.with_name(".metrics.jsonl")
-        writing.write_text("".join(json.dumps(r) + "\n" for r in kept))
-        writing.replace(self._path)
-        self._callbacks = list(callbacks)
-        self._events = Events(run.folder / "events", update or None)
+    A full disk does not stop training here: what could not be written waits for the next time.
+    """
+
+    def __init__(self, run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None:
+        self._run, self._callbacks = run, list(callbacks)
+        self._path = run.folder / RECORDS
+        self._waiting, self._warned = "", False
+        try:
+            self.rewind(progress)
+            self._events = Events(run.folder / "events", progress.update or None)
+        except OSError as error:
+            raise UserError(
+                f"{error.filename or run.folder} cannot be written: {error.strerror}. Nothing is "
+                "lost: make room, or make it writable, then resume"
+            ) from None
 
     def __enter__(self) -> "Log":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._events.close()
+        with suppress(OSError):
+            self._events.close()
+
+    def rewind(self, progress: Progress) -> None:
+        """Forget what will be recorded again: what came after this, and later setbacks."""
+        last = {"train": progress.recorded, "validation": progress.validated}
+        last["warning"] = progress.validated  # it is about a validation
+        kept = [
+            record
+            for record in self._run.records()
+            if record.get("update", 0) <= last.get(record.get("kind", ""), progress.update)
+            and record.get("lowered", 0) <= progress.lowered
+        ]
+        writing = self._path.with_name(f".{RECORDS}")
+        writing.write_text("".join(json.dumps(r) + "\n" for r in kept))
+        manifest.sync(writing)
+        writing.replace(self._path)
 
     def record(self, record: dict[str, Any]) -> None:
-        with self._path.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-        for name, value in record.items():
-            if isinstance(value, float) and name not in ("seconds", "cpu_seconds"):
-                self._events.scalar(f"{record['kind']}/{name}", value, record["update"])
+        self._waiting += json.dumps(record) + "\n"
+        try:
+            _append(self._path, self._waiting)
+            self._waiting = ""
+            for name, value in record.items():
+                if isinstance(value, float) and name not in ("seconds", "cpu_seconds"):
+                    self._events.scalar(f"{record['kind']}/{name}", value, record["update"])
+        except OSError as error:
+            self._warn(error)
         _tell(self._callbacks, record)
+
+    def _warn(self, error: OSError) -> None:
+        """Once: a message for each record would hide everything else."""
+        if not self._warned:
+            self._warned = True
+            what = f"{error.filename or self._path} cannot be written: {error.strerror}"
+            text = f"{what}. Training goes on, and the records wait: make room"
+            _tell(self._callbacks, {"kind": "warning", "text": text})
+
+
+def _append(path: Path, text: str) -> None:
+    """All of the text, or none of it."""
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("a") as file:
+            file.write(text)
+    except OSError:
+        with suppress(OSError):
+            os.truncate(path, size)
+        raise
 
 
 def _tell(callbacks: Iterable[Callback], record: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from regard.errors import RecipeError, UserError
 
 __all__ = [
+    "ALL",
     "Batch",
     "Batches",
     "Carry",
@@ -136,6 +137,10 @@ class Position:
     index: int = 0
 
 
+ALL = slice(None)
+"""Every example of a batch."""
+
+
 @runtime_checkable
 class Input(Protocol):
     """Turns a field of the batch into vectors."""
@@ -186,6 +191,8 @@ class Head(Protocol):
 class Batches(Protocol):
     """The endless stream of training batches: a pure function of the seed and the position."""
 
-    def at(self, position: Position) -> Batch: ...
+    def at(self, position: Position, rows: slice = ALL) -> Batch:
+        """The batch at a position, or those of its examples that `rows` selects."""
+        ...
 
     def after(self, position: Position) -> Position: ...

@@ -27,6 +27,8 @@ class Range:
 
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
+Depth = Annotated[int, Range(1, 256)]
+"""A number of layers. (Somebody else's recipe must not be able to ask for a billion.)"""
 Positive = Annotated[float, Range(0, open_low=True, high=1e9)]
 NonNegative = Annotated[float, Range(0, 1e9)]
 Share = Annotated[float, Range(0, 1, open_high=True)]

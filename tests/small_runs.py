@@ -1,5 +1,6 @@
 """Runs of every family, small and untrained: enough to be looked into."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,64 +21,108 @@ HOSTILE = [
     "a" * 80,
 ]
 LINES = ["a dog runs", "two dogs play in the snow", "a man sits", " ".join(HOSTILE)]
+LABELS = ["good", "bad", "</script><script>window.hacked=1</script>"]
+SERIES = "\n".join(
+    ["<b>x</b>,y", *(f"{math.sin(t / 3):.4f},{t + math.cos(t):.4f}" for t in range(80))]
+)
 BLOCKS = {"kind": "transformer", "layers": 2, "heads": 2, "inner": 32}
-PARTS: dict[str, dict[str, Any]] = {
-    "transformer": {"encoder": BLOCKS, "decoder": BLOCKS},
-    "lstm": {
-        "encoder": {"kind": "rnn", "cell": "lstm", "layers": 1},
-        "decoder": {"kind": "rnn", "cell": "lstm", "layers": 1, "attention": "additive"},
+TASKS: dict[str, dict[str, Any]] = {
+    "translate": {
+        "data": {"train": ["text.source", "text.target"], "validation": ["text.source"] * 2},
+        "tokenizer": {"kind": "word"},
+        "search": {"beams": 3},
+        "output": {"factor": 1.0, "extra": 1},
     },
-    "gru": {
-        "encoder": {"kind": "rnn", "cell": "gru", "layers": 1},
-        "decoder": {"kind": "rnn", "cell": "gru", "layers": 1, "order": "before"},
+    "language_model": {
+        "data": {"train": ["text.target"], "validation": ["text.target"]},
+        "tokenizer": {"kind": "word"},
+        "unit": "line",
     },
-    "causal": {"decoder": {**BLOCKS, "norm": "pre"}},
-    "classifier": {"encoder": BLOCKS, "head": {"pooling": "attention"}},
+    "classify": {"data": {"train": ["labels.tsv"]}, "tokenizer": {"kind": "word"}},
+    "tag": {"data": {"train": ["tags.txt"]}, "tokenizer": {"kind": "word"}},
+    "forecast": {
+        "data": {"file": "series.csv"},
+        "window": {"look_back": 12, "horizon": 4, "normalise": "last"},
+    },
 }
-TRAIN = {"threads": 1, "precision": "float32"}
-FAMILIES = tuple(PARTS)
+"""What each task's recipe has, beside the model."""
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "transformer": ("translate", {"encoder": BLOCKS, "decoder": BLOCKS}),
+    "lstm": (
+        "translate",
+        {
+            "encoder": {"kind": "rnn", "cell": "lstm", "layers": 1},
+            "decoder": {"kind": "rnn", "cell": "lstm", "layers": 1, "attention": "additive"},
+        },
+    ),
+    "gru": (
+        "translate",
+        {
+            "encoder": {"kind": "rnn", "cell": "gru", "layers": 1},
+            "decoder": {"kind": "rnn", "cell": "gru", "layers": 1, "order": "before"},
+        },
+    ),
+    "causal": ("language_model", {"decoder": {**BLOCKS, "norm": "pre"}}),
+    "classifier": ("classify", {"encoder": BLOCKS, "head": {"pooling": "attention"}}),
+    "tagger": (
+        "tag",
+        {"encoder": {"kind": "rnn", "cell": "lstm", "layers": 1}, "head": {"crf": True}},
+    ),
+    "forecaster": (
+        "forecast",
+        {"input": {"patch": 3}, "encoder": BLOCKS, "head": {"readout": "flatten"}},
+    ),
+}
+
+
+def example(task: str) -> str:
+    """Something that a run of a task can read."""
+    return SERIES if task == "forecast" else f"two dogs play in the snow {' '.join(HOSTILE)}"
 
 
 def make(kind: str, folder: Path, updates: tuple[int, ...] = ()) -> Run:
     """A run of a family; with `updates`, it has checkpoints whose weights differ."""
-    made = Run.create(folder, from_table(_table(kind, folder.with_name(f"{folder.name}-data"))))
-    model = build(made.recipe.model, made.task.sizes).eval()
+    return create(*FAMILIES[kind], folder, updates)
+
+
+def create(
+    task: str, model: dict[str, Any], folder: Path, updates: tuple[int, ...] = (), **keys: Any
+) -> Run:
+    """A run of a task with these parts."""
+    recipe = from_table(table(task, model, folder.with_name(f"{folder.name}-data")) | keys)
+    made = Run.create(folder, recipe)
+    built = build(made.recipe.model, made.task.sizes).eval()
     for number, update in enumerate((*updates, None)):
         torch.manual_seed(number)
-        for name, parameter in model.named_parameters():
+        for name, parameter in built.named_parameters():
             if parameter.ndim > 1:
                 # Small vectors of symbols, so that no symbol is said with certainty.
                 nn.init.normal_(parameter, std=0.1 if "embedding" in name else 0.4)
         place = made.folder / "model" if update is None else made.checkpoints / f"{update:08d}"
-        checkpoint.save(place, checkpoint.weights_of(model), {"best_update": 0})
+        progress = {"update": update, "best_update": 0}
+        checkpoint.save(place, checkpoint.weights_of(built), progress)
     return made
 
 
-def _table(kind: str, data: Path) -> dict[str, Any]:
-    data.mkdir()
+def table(task: str, model: dict[str, Any], data: Path) -> dict[str, Any]:
+    """A recipe, whose data is written into a folder."""
+    data.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{line}\n" for line in LINES)
-    for name in ("text.source", "text.target"):
-        (data / name).write_text(text, encoding="utf-8")
-    labels = ["good", "bad", "</script><script>window.hacked=1</script>"]
-    rows = [f"{labels[n % 3]}\t{line}\n" for n, line in enumerate(LINES)]
-    (data / "labels.tsv").write_text("".join(rows), encoding="utf-8")
-    task, files = {
-        "causal": ("language_model", ["text.target"]),
-        "classifier": ("classify", ["labels.tsv"]),
-    }.get(kind, ("translate", ["text.source", "text.target"]))
-    table = {
+    rows = [f"{LABELS[n % 3]}\t{line}\n" for n, line in enumerate(LINES)]
+    tags = (f"{word} {LABELS[len(word) % 3]}" for line in LINES for word in [*line.split(), ""])
+    for name, content in {
+        "text.source": text,
+        "text.target": text,
+        "labels.tsv": "".join(rows),
+        "tags.txt": "\n".join("" if line.startswith(" ") else line for line in tags),
+        "series.csv": SERIES,
+    }.items():
+        (data / name).write_text(content, encoding="utf-8")
+    made = TASKS[task]
+    metric = {"metric": "nll"} if task != "translate" else {}
+    return made | {
         "task": task,
-        "data": {"folder": str(data), "train": files},
-        "tokenizer": {"kind": "word"},
-        "model": {"dim": 16, **PARTS[kind]},
-        "train": TRAIN,
+        "data": made["data"] | {"folder": str(data)},
+        "model": {"dim": 16, **model},
+        "train": {"threads": 1, "precision": "float32"} | metric,
     }
-    if kind == "causal":
-        table["unit"] = "line"
-        table["train"] = {**TRAIN, "metric": "nll"}
-    if kind == "classifier":
-        table["train"] = {**TRAIN, "metric": "nll"}
-    if task == "translate":
-        table["search"] = {"beams": 3}
-        table["output"] = {"factor": 1.0, "extra": 1}
-    return table

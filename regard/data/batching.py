@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.types import Batch, Position
+from regard.types import ALL, Batch, Position
 from regard.values import Count, Natural
 
 Lengths = NDArray[np.int64]
@@ -67,15 +67,17 @@ class Batches:
 
     def epoch(self, number: int) -> list[NDArray[np.int64]]:
         """The batches of an epoch, as arrays of examples' numbers."""
-        if self._planned[0] != number:
+        planned = self._planned  # another thread may ask for another epoch meanwhile
+        if planned[0] != number:
             random = np.random.Generator(np.random.PCG64([self._seed, number]))
             batches = plan(self._lengths, self._config, random.permutation(len(self._lengths)))
             shuffled = [batches[n] for n in random.permutation(len(batches))]
-            self._planned = (number, shuffled)
-        return self._planned[1]
+            planned = self._planned = (number, shuffled)
+        return planned[1]
 
-    def at(self, position: Position) -> Batch:
-        return self._collate(self.epoch(position.epoch)[position.index].tolist())
+    def at(self, position: Position, rows: slice = ALL) -> Batch:
+        """The batch at a position, or those of its examples that `rows` selects."""
+        return self._collate(self.epoch(position.epoch)[position.index][rows].tolist())
 
     def after(self, position: Position) -> Position:
         """The position that follows."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import files
-from regard.data.readers import Broken, Finding, Row, excerpt, lines
+from regard.data.readers import Broken, Finding, Row, excerpt, lines, opened
 from regard.errors import UserError
 
 SUFFIXES = (".fasta", ".fa", ".faa", ".fna")
@@ -79,6 +79,7 @@ def _entries(path: Path) -> dict[str, Entry]:
     """The entries of a FASTA file by name: “>name KEY=value …”, then lines of the sequence."""
     broken: Broken = {}
     found: dict[str, Entry] = {}
+    headers: set[int] = set()
     name = ""
     for number, line in enumerate(lines(path, broken), 1):
         if line.startswith(">"):
@@ -89,6 +90,9 @@ def _entries(path: Path) -> dict[str, Entry]:
                 finding, name = Finding(path, number, what, excerpt(line)), f"{name} ({number})"
             says = [each.partition("=")[::2] for each in rest if "=" in each]
             found[name] = Entry(number, says, "", finding)
+        elif number in broken and number in (headers := headers or _headers(path)):
+            name = f" ({number})"
+            found[name] = Entry(number, [], "", broken[number])
         elif name:
             entry = found[name]
             finding = entry.finding or broken.get(number)
@@ -96,3 +100,9 @@ def _entries(path: Path) -> dict[str, Entry]:
         elif line.strip() or number in broken:
             raise UserError(f"{path}:{number}: not FASTA: the first line has no “>”")
     return found
+
+
+def _headers(path: Path) -> set[int]:
+    """Lines that begin like a header, also those that cannot be decoded."""
+    with opened(path) as stream:
+        return {n for n, raw in enumerate(stream.read().split(b"\n"), 1) if raw[:1] == b">"}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard.data.store import Array
 from regard.errors import UserError
-from regard.types import Batch, Position
+from regard.types import ALL, Batch, Position
 from regard.values import Count
 
 
@@ -52,10 +52,11 @@ class Streams:
         chunks = -(-each // length)
         return offset + each * np.arange(streams), each * np.arange(chunks + 1) // chunks
 
-    def at(self, position: Position) -> Batch:
+    def at(self, position: Position, rows: slice = ALL) -> Batch:
+        """The chunk of each stream at a position, or of those streams that `rows` selects."""
         begins, borders = self._layout(position.epoch)
         first, end = borders[position.index : position.index + 2]
-        places = begins[:, None] + np.arange(first, end)  # (B, T)
+        places = begins[rows, None] + np.arange(first, end)  # (B, T)
         said = self._text[places]
         read = np.where(places > 0, self._text[places - 1], self._before)
         tensors = {

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -141,11 +142,17 @@ class Tokenizer:
             return piece
         if not self._over_bytes:
             return piece.replace(" ", "▁")
-        data = bytes(_BYTE_OF[glyph] for glyph in piece)
-        try:
-            return data.decode().replace(" ", "▁")
-        except UnicodeDecodeError:
-            return "".join(chr(b) if 32 < b < 127 else f"<{b:02X}>" for b in data)
+        return _readable(piece)
+
+
+@lru_cache(maxsize=2**16)
+def _readable(piece: str) -> str:
+    """What a piece over bytes says; most of any output is made of the same few."""
+    data = bytes(_BYTE_OF[glyph] for glyph in piece)
+    try:
+        return data.decode().replace(" ", "▁")
+    except UnicodeDecodeError:
+        return "".join(chr(b) if 32 < b < 127 else f"<{b:02X}>" for b in data)
 
 
 def _train(config: Config, lines: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard import label_metrics, plots
+from regard import health, label_metrics, plots
 from regard.config import Recipe
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
@@ -243,11 +243,12 @@ class Task:
         said, true = (
             [self._names(row) for row in rows] for rows in (judged.chosen(), judged.truth)
         )
-        return {
+        figures = {
             "nll": judged.nll(),
             "accuracy": accuracy(said, [[row] for row in true]).value,
             "f1": label_metrics.f1(said, true, self.labels.names)["f1"].value,
         }
+        return figures | health.shares(*([" ".join(row) for row in rows] for rows in (said, true)))
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """Divide the logits by the temperature under which validation is likeliest."""

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard import series_plots
+from regard import health, series_plots
 from regard.config import Recipe
 from regard.data import batching, series, windows
 from regard.data.readers import Report
@@ -211,11 +211,13 @@ class Task:
         if not self.config.data.validation:
             return {}
         window, reach = self.window, self.config.intervals.reach
-        figures = self._judge(model, "validation", window.steps).figures(reach)
+        found = self._judge(model, "validation", window.steps)
+        figures = found.figures(reach)
+        spread = [float(x.std(0, correction=0).mean()) for x in (found.mean, found.future)]
         if window.steps < window.horizon:
             rolled = self._judge(model, "validation", window.horizon).figures(reach)
             figures |= {name: rolled[name] for name in ("mse", "mae")}
-        return {name: figures[name] for name in METRICS}
+        return {name: figures[name] for name in METRICS} | health.constant(*spread)
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """d_j = √mean z_j² with the validation part's z = (y − μ) / σ: the likeliest d."""
@@ -324,19 +326,21 @@ class Task:
             if not text.strip():
                 yield Prediction(text="", status="empty")
                 continue
-            found = self._parse(text, f"input {number}", self.config.data)
-            past = torch.from_numpy(self.standard.apply(self._last(found, number)))[None]
+            found = self.parse(text, f"input {number}", self.config.data)
+            past = torch.from_numpy(self.standard.apply(self.last(found, number)))[None]
             with torch.inference_mode():
                 mean, deviation = self.forecast(
                     model, past.to(model.device), steps, self.config.intervals.paths
                 )
             yield self._prediction(found, mean[0].cpu(), deviation[0].cpu())
 
-    def _parse(self, text: str, name: str, config: series.Config) -> Series:
+    def parse(self, text: str, name: str, config: series.Config) -> Series:
+        """A series in the form of the run's own; `name` is told where it is not."""
         wanted = replace(config, variables=self.standard.names)
         return series.parse(text.splitlines(), wanted, Path(name), Report())
 
-    def _last(self, found: Series, number: int) -> NDArray[np.float64]:
+    def last(self, found: Series, number: int) -> NDArray[np.float64]:
+        """The window that is read: the end of a series."""
         values = found.values[-self.window.look_back :]
         if len(values) < self.window.look_back:
             raise UserError(
@@ -345,7 +349,7 @@ class Task:
             )
         return values
 
-    def _ends(
+    def ends(
         self, mean: Float[Tensor, "T C"], deviation: Float[Tensor, "T C"]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Expected values and both ends of their intervals, in the unit of the file."""
@@ -358,7 +362,7 @@ class Task:
     def _prediction(
         self, found: Series, mean: Float[Tensor, "T C"], deviation: Float[Tensor, "T C"]
     ) -> Prediction:
-        columns = np.stack(self._ends(mean, deviation), -1)  # (T, C, 3)
+        columns = np.stack(self.ends(mean, deviation), -1)  # (T, C, 3)
         names = [f"{name}{end}" for name in found.names for end in ("", ".low", ".high")]
         times = found.after(len(mean))
         rows = [
@@ -412,7 +416,7 @@ class Task:
         values, starts = self._values(part), self._starts(part, self.window.horizon)
         past, future = self._cut(values, starts[-1:], self.window.horizon)
         before, after = (self.standard.undo(x[0].numpy()) for x in (past, future))
-        ends = self._ends(found.mean[-1], found.deviation[-1])
+        ends = self.ends(found.mean[-1], found.deviation[-1])
         with suppress(OSError):
             series_plots.forecast(
                 self.standard.names,
@@ -432,8 +436,8 @@ class Task:
         plain = replace(self.config.data, time="")
         unit = math.fsum(np.log(self.standard.deviation))
         for number, (text, then) in enumerate(zip(pasts, futures, strict=True), 1):
-            past = self._last(self._parse(text, f"input {number}", plain), number)
-            future = self._parse(then, f"output {number}", plain).values
+            past = self.last(self.parse(text, f"input {number}", plain), number)
+            future = self.parse(then, f"output {number}", plain).values
             known, steps = np.concatenate([past, future]), self.window.steps
             values = torch.from_numpy(self.standard.apply(known)).to(model.device)
             found: list[float] = []

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard import health
 from regard.config import Recipe, Room
 from regard.data import batching, files, stream, tokenizers
 from regard.data.readers import Finding, Report, excerpt
@@ -42,6 +43,8 @@ CHUNK = 256
 """Symbols that are read at once, where the state is handed on."""
 POSITIONS = 1024
 """Positions whose logits are held at once."""
+PLACES, PROMPT, LENGTH = 16, 32, 16
+"""In validation: where continuations are asked for, after how many symbols, and their length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +189,21 @@ class Task:
     def validate(self, model: Model) -> dict[str, float]:
         if not self.config.texts.has("validation"):
             return {}
-        return self._likelihood(model, self._encode(self.references("validation")[0]))
+        texts = self._encode(self.references("validation")[0])
+        return self._likelihood(model, texts) | self._alike(model, [text.symbols for text in texts])
+
+    def _alike(self, model: Model, rows: Sequence[list[int]]) -> dict[str, float]:
+        """Whether what the model would go on with is the same at many places of these texts."""
+        if self.running:
+            places = [(rows[0], len(rows[0]) * n // (PLACES + 1)) for n in range(1, PLACES + 1)]
+        else:
+            places = [(row, len(row) // 2) for row in rows[:: max(1, len(rows) // PLACES)]]
+        prompts = [row[max(0, place - PROMPT) : place] for row, place in places]
+        right = [row[place : place + LENGTH] for row, place in places]
+        greedy = Part("greedy", module("search", "greedy").Config())
+        found = self._continue(model, prompts, list(range(len(prompts))), greedy, LENGTH)
+        said = [self._decode(best[0].tokens) for best in found]
+        return health.shares(said, list(map(self._decode, right)))
 
     # Likelihood
 

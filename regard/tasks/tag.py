@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard import label_metrics, plots
+from regard import health, label_metrics, plots
 from regard.config import Recipe
 from regard.data import batching, files, tags as scales, tokenizers
 from regard.data.batching import Batches
@@ -219,7 +219,9 @@ class Task:
             return {}
         rows, stored = self._validation()
         if self.real:
-            scores = self._errors(model, rows, stored)
+            values, numbers = self._numbers(model, rows, stored)
+            scores = label_metrics.errors(values - numbers)
+            degenerate = health.constant(float(values.std()), float(numbers.std()))
             mse = max(scores["mse"].value / self._deviation**2, 1e-12)
             nll = 0.5 * math.log(2 * math.pi * math.e * mse)  # with the best deviation
         else:
@@ -227,9 +229,12 @@ class Task:
             names = [self.tags.texts(each.values) for each in said]
             true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in stored]
             scores = label_metrics.tags(names, true, self._names)
+            flat = ([tag for each in side for tag in each] for side in (names, true))
+            degenerate = health.shares(*flat)
             nll = self._nll(said, stored)
         wanted = METRICS[self.config.labels.kind]
-        return {"nll": nll} | {name: scores[name].value for name in wanted if name in scores}
+        figures = {name: scores[name].value for name in wanted if name in scores}
+        return {"nll": nll} | figures | degenerate
 
     def _validation(self) -> tuple[list[Coded], list[Array]]:
         shelf = Shelf(self.folder / "store", "validation")
@@ -241,19 +246,21 @@ class Task:
         known = sum(int(np.count_nonzero(row)) for row in stored)
         return 0.0 - math.fsum(each.given.sum() for each in said) / max(1, known)
 
-    def _errors(
+    def _numbers(
         self, model: Model, rows: Sequence[Coded], stored: Sequence[Any]
-    ) -> dict[str, Score]:
-        """Errors of numbers, in the units of the data."""
-        pairs = zip(self._run(model, rows), stored, strict=True)
-        gaps = [said.values - self.tags.targets([row])[0].numpy() for said, row in pairs]
-        return label_metrics.errors(self._deviation * np.concatenate(gaps))
+    ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
+        """Numbers that are said, and the true ones where they are known, in the data's units."""
+        said = np.concatenate([each.values for each in self._run(model, rows)])
+        true = np.concatenate([self.tags.targets([row])[0].numpy() for row in stored])
+        known = ~np.isnan(true)
+        return self._deviation * said[known], self._deviation * true[known]
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """The deviation of numbers from what is predicted: the root of the mean squared error."""
         if not self.real or not self.config.held_out.has(self.config.data, "validation"):
             return {}
-        root = math.sqrt(self._errors(model, *self._validation())["mse"].value)
+        said, true = self._numbers(model, *self._validation())
+        root = math.sqrt(label_metrics.errors(said - true)["mse"].value)
         head: Any = model.head
         with torch.no_grad():
             head.deviation.fill_(max(root / self._deviation, 1e-6))
@@ -269,7 +276,8 @@ class Task:
 
     # Using what was learnt
 
-    def _cut(self, line: str) -> list[str]:
+    def cut(self, line: str) -> list[str]:
+        """The words of a line."""
         return line.split() if self.config.unit == "words" else list("".join(line.split()))
 
     def predict(
@@ -285,7 +293,7 @@ class Task:
 
         A sentence with more symbols than `data.longest` is read in parts, and its status says so.
         """
-        found = [self._cut(line) for line in inputs]
+        found = [self.cut(line) for line in inputs]
         for words, tagged in zip(found, self._tag(model, found, None, batch), strict=True):
             yield self._prediction(words, *tagged)
 
@@ -301,7 +309,7 @@ class Task:
             status=status,
             score=float(said.chain.sum()),
             tokens=tags,
-            log_probs=said.log_probs.tolist(),
+            log_probs=[] if self.real else said.log_probs.tolist(),
             source=list(words),
         )
 
@@ -373,7 +381,7 @@ class Task:
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
         """log-probability (density, of numbers) of given tags, in order; “_” is not asked for."""
-        found = [self._cut(line) for line in inputs]
+        found = [self.cut(line) for line in inputs]
         tags = [line.split() for line in outputs]
         rows = []
         for n, (words, given) in enumerate(zip(found, tags, strict=True), 1):

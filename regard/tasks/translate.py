@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard import health
 from regard.alignment import align
 from regard.config import Recipe, Room
 from regard.data import batching, files, tokenizers
@@ -228,6 +229,8 @@ class Task:
             outputs = list(self.predict(model, [source for source, _ in pairs], greedy))
             scores = self.grade(outputs, answers, self.config.evaluation.watched)
             figures |= {name: score.value for name, score in scores.items()}
+            right, sources = [texts[0] for texts in answers], [source for source, _ in pairs]
+            figures |= health.shares([output.text for output in outputs], right, sources)
         return figures
 
     def _likelihood(self, model: Model) -> dict[str, float]:
@@ -254,11 +257,17 @@ class Task:
         batch: int = 64,
         prefixes: Sequence[str] | None = None,
         align_tokens: bool = False,
+        length: int | None = None,
         first: int = 0,
         finder: Finder | None = None,
     ) -> Iterator[Prediction]:
-        """Exactly one output per input, in order, whatever the batch size; empty for empty."""
+        """Exactly one output per input, in order, whatever the batch size; empty for empty.
+
+        No output has more than `length` symbols, nor more than the recipe allows its input.
+        """
         model.eval()
+        if length is not None and length < 1:
+            raise RecipeError(f"length: {length} must be ≥ 1")
         encoded = self.source.encode(inputs)
         forced = self.target.encode(prefixes) if prefixes else [[] for _ in inputs]
         cut = [len(symbols) > self.config.data.longest for symbols in encoded]
@@ -271,7 +280,7 @@ class Task:
             ids = order[start : start + size]
             sources = [encoded[n] for n in ids]
             numbers = [first + n for n in ids]
-            request = self._request(model, sources, [forced[n] for n in ids], numbers)
+            request = self._request(model, sources, [forced[n] for n in ids], numbers, length)
             if finder is None:
                 hypotheses = self._search(model, sources, request, search)
             else:
@@ -290,12 +299,14 @@ class Task:
         sources: list[list[int]],
         forced: list[list[int]],
         numbers: list[int],
+        length: int | None,
     ) -> Request:
         output = self.config.output
+        caps = [int(output.factor * len(source)) + output.extra for source in sources]
         return Request(
             start=START,
             end=END,
-            caps=[int(output.factor * len(source)) + output.extra for source in sources],
+            caps=caps if length is None else [min(cap, length) for cap in caps],
             prefixes=tuple(map(tuple, forced)) if any(forced) else None,
             forbidden=(PAD, START, UNKNOWN),
             numbers=tuple(numbers),

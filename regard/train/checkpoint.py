@@ -5,15 +5,14 @@
         optimizer.safetensors   its state, by parameter name
         carry.safetensors       what the chunk of running text before handed on, if anything
         progress.json           where the run stands
-        manifest.json           format version, and size and SHA-256 of the files above
+        manifest.json           see manifest.py
 
-A folder is written under a temporary name, synced, and renamed: a reader sees all of it or
-nothing. Nothing is ever unpickled.
+A folder is written under a temporary name, synced, hashed, and renamed: a reader sees all of it
+or nothing. Nothing is ever unpickled.
 """
 
-import hashlib
 import json
-import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.train import manifest
+from regard.train.manifest import Files, sync
 
-FORMAT = 1
-MANIFEST = "manifest.json"
+NEEDED = {"model.safetensors", "progress.json"}
+UNFINISHED = ".writing-"
+REMOVED = ".removing-"
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,26 @@ class Checkpoint:
     def update(self) -> int:
         return int(self.folder.name)
 
+    @property
+    def run(self) -> Path:
+        """The folder of the run that it is in."""
+        numbered = self.folder.parent.name == "checkpoints"
+        return self.folder.parent.parent if numbered else self.folder.parent
+
+    def manifest(self) -> dict[str, Any]:
+        return manifest.read(self.folder)
+
     def progress(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((self.folder / "progress.json").read_text())
-        return loaded
+        return manifest.read_json(self.folder / "progress.json")
 
     def weights(self) -> dict[str, Tensor]:
         return load_file(self.folder / "model.safetensors")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the weights, without reading them."""
+        with safe_open(self.folder / "model.safetensors", "pt") as file:
+            names: list[str] = file.keys()
+            return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
     def optimizer(self) -> dict[str, Tensor]:
         return load_file(self.folder / "optimizer.safetensors")
@@ -54,24 +71,25 @@ class Checkpoint:
         path = self.folder / "carry.safetensors"
         return load_file(path) if path.is_file() else None
 
-    def fault(self) -> str | None:
-        """What is wrong with it, or None: every file there, of the right size and hash."""
+    def fault(self, *, resumable: bool = False) -> str | None:
+        """What is wrong with it, or None: all files there, right in size and hash, no others, and
+        the run's files those that it was made with. With `resumable`, training can go on."""
+        needed = NEEDED | ({"optimizer.safetensors"} if resumable else set())
         try:
-            manifest = json.loads((self.folder / MANIFEST).read_text())
-            if manifest["format"] != FORMAT:
-                return f"format {manifest['format']}, but this version reads {FORMAT}"
-            for name, expected in manifest["files"].items():
-                if Path(name).name != name:
-                    return f"{name!r} is not a plain file name"
-                path = self.folder / name
-                if path.is_symlink() or not path.is_file():
-                    return f"{name} is missing"
-                if path.stat().st_size != expected["size"] or _hash(path) != expected["sha256"]:
-                    return f"{name} is damaged"
-            missing = {"model.safetensors", "progress.json"} - set(manifest["files"])
-            return f"{missing.pop()} is not in the manifest" if missing else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"{MANIFEST}: {type(error).__name__}: {error}"
+            told = self.manifest()
+            if fault := manifest.fault(self.folder, told["files"]):
+                return fault
+            there = {file.name for file in self.folder.iterdir()} - {manifest.NAME}
+            for name in sorted((there | needed) - told["files"].keys()):
+                return f"{name} is not in the manifest"
+            if fault := manifest.fault(self.run, manifest.needed(told["run"])):
+                return f"of another run, or {fault}"
+            update = self.progress().get("update")
+            if _numbered(self.folder) and update != self.update:
+                return f"it holds update {update}"
+        except (OSError, ValueError) as error:
+            return str(error)
+        return None
 
 
 def save(
@@ -80,50 +98,82 @@ def save(
     progress: Mapping[str, Any],
     optimizer: Mapping[str, Tensor] | None = None,
     carry: Mapping[str, Tensor] | None = None,
+    *,
+    run: Files | None = None,
+    records: Files | None = None,
 ) -> Checkpoint:
-    """Write `folder` whole, in place of what was there."""
-    writing = folder.with_name(f".writing-{folder.name}")
-    shutil.rmtree(writing, ignore_errors=True)
+    """Write `folder` whole, in place of what was there.
+
+    `run` is what the run was made with, `records` what its file of records begins with.
+    """
+    writing = folder.with_name(f"{UNFINISHED}{folder.name}")
+    tensors = {"model": weights, "optimizer": optimizer, "carry": carry or None}
     try:
-        writing.mkdir(parents=True)
-        save_file(_contiguous(weights), writing / "model.safetensors")
-        if optimizer is not None:
-            save_file(_contiguous(optimizer), writing / "optimizer.safetensors")
-        if carry:
-            save_file(_contiguous(carry), writing / "carry.safetensors")
-        (writing / "progress.json").write_text(json.dumps(progress, indent=1))
-        files = {
-            f.name: {"size": f.stat().st_size, "sha256": _hash(f)}
-            for f in sorted(writing.iterdir())
-        }
-        (writing / MANIFEST).write_text(json.dumps({"format": FORMAT, "files": files}, indent=1))
-        for file in writing.iterdir():
-            sync(file)
-        sync(writing)
-        if folder.exists():
-            shutil.rmtree(folder)
-        writing.rename(folder)
-        sync(folder.parent)
-    except OSError as error:
+        _clear(writing)
+        _make(writing)
+        for name, values in tensors.items():
+            if values is not None:
+                save_file(_contiguous(values), writing / f"{name}.safetensors")
+        (writing / "progress.json").write_text(json.dumps(progress, indent=1), encoding="utf-8")
+        files = {file.name: file for file in writing.iterdir()}
+        manifest.write(writing, files, run or {}, records or {})
+        put(writing, folder)
+    except (OSError, SafetensorError) as error:
         shutil.rmtree(writing, ignore_errors=True)
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{folder} could not be written: {error.strerror or error}. "
+            f"{folder} could not be written: {reason}. "
             "Earlier checkpoints are whole: make room, then resume"
         ) from None
     return Checkpoint(folder)
 
 
+def put(writing: Path, folder: Path) -> None:
+    """Give a folder that is written its name; one that has the name goes after that."""
+    old = folder.with_name(f"{REMOVED}{folder.name}")
+    if folder.exists():
+        _clear(old)
+        folder.rename(old)
+    writing.rename(folder)
+    sync(folder.parent)
+    _clear(old)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder so that nobody ever sees a part of it under its name."""
+    hidden = folder.with_name(f"{REMOVED}{folder.name}")
+    _clear(hidden)
+    folder.rename(hidden)
+    _clear(hidden)
+
+
+def _clear(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder and those that it is in; each one's name is on the disk."""
+    if not folder.parent.exists():
+        _make(folder.parent)
+    folder.mkdir()
+    sync(folder.parent)
+
+
+def _numbered(folder: Path) -> bool:
+    return re.fullmatch(r"[0-9]+", folder.name) is not None
+
+
 def checkpoints(folder: Path) -> list[Checkpoint]:
     """All that are there, oldest first, whole or not."""
-    found = [f for f in folder.glob("[0-9]*") if f.name.isdigit()] if folder.is_dir() else []
+    found = [f for f in folder.iterdir() if _numbered(f)] if folder.is_dir() else []
     return [Checkpoint(f) for f in sorted(found, key=lambda f: int(f.name))]
 
 
-def newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+def newest(folder: Path, *, resumable: bool = False) -> tuple[Checkpoint | None, list[str]]:
     """The newest whole checkpoint, and what is wrong with newer ones, which are kept."""
     faults: list[str] = []
     for checkpoint in reversed(checkpoints(folder)):
-        fault = checkpoint.fault()
+        fault = checkpoint.fault(resumable=resumable)
         if fault is None:
             return checkpoint, faults
         faults.append(f"{checkpoint.folder}: {fault}")
@@ -132,13 +182,15 @@ def newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 def set_aside(folder: Path, newest: Checkpoint | None) -> None:
     """Damaged checkpoints after the newest whole one get another name; unfinished ones go."""
-    for unfinished in folder.glob(".writing-*"):
-        shutil.rmtree(unfinished)
+    for left in (*folder.glob(f"{UNFINISHED}*"), *folder.glob(f"{REMOVED}*")):
+        _clear(left)
     for damaged in checkpoints(folder):
         if newest is None or damaged.update > newest.update:
-            aside = damaged.folder.with_name(f"{damaged.folder.name}.damaged")
-            shutil.rmtree(aside, ignore_errors=True)
-            damaged.folder.rename(aside)
+            name, number = f"{damaged.folder.name}.damaged", 1
+            while damaged.folder.with_name(name).exists():
+                number += 1
+                name = f"{damaged.folder.name}.damaged-{number}"
+            damaged.folder.rename(damaged.folder.with_name(name))
 
 
 def average(found: list[Checkpoint]) -> dict[str, Tensor]:
@@ -158,18 +210,22 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
     """Copy `weights` into the model; names and shapes must be the model's own."""
+    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
     own = dict(model.named_parameters())
-    missing, extra = sorted(own.keys() - weights.keys()), sorted(weights.keys() - own.keys())
-    if missing or extra:
-        raise UserError(f"{source} is of another model: lacks {missing[:3]}, has {extra[:3]}")
     with torch.no_grad():
         for name, parameter in own.items():
-            if parameter.shape != weights[name].shape:
-                raise UserError(
-                    f"{source}: {name} has shape {tuple(weights[name].shape)}, "
-                    f"the model's is {tuple(parameter.shape)}"
-                )
             parameter.copy_(weights[name])
+
+
+def check_shapes(model: nn.Module, given: Mapping[str, tuple[int, ...]], source: str) -> None:
+    """Refuse weights whose names or shapes are not the model's own."""
+    own = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    missing, extra = sorted(own.keys() - given.keys()), sorted(given.keys() - own.keys())
+    if missing or extra:
+        raise UserError(f"{source} is of another model: lacks {missing[:3]}, has {extra[:3]}")
+    for name, shape in own.items():
+        if given[name] != shape:
+            raise UserError(f"{source}: {name} has shape {given[name]}, the model's is {shape}")
 
 
 def optimizer_of(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
@@ -188,27 +244,13 @@ def put_optimizer(
     own = dict(model.named_parameters())
     for key, value in state.items():
         name, _, entry = key.rpartition("/")
-        parameter = own[name]
+        parameter = own.get(name)
+        if parameter is None or value.shape not in (parameter.shape, torch.Size()):
+            raise UserError(f"the optimizer's {key!r} is of another model: {tuple(value.shape)}")
         # The step counter stays where the optimizer made it; moments live with their parameter.
         placed = value if entry == "step" else value.to(parameter.device)
         optimizer.state[parameter][entry] = placed.clone()
 
 
-def sync(path: Path) -> None:
-    """Have the kernel put it on the disk. (Folders cannot be synced on Windows.)"""
-    if path.is_dir() and os.name == "nt":
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

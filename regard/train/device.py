@@ -10,17 +10,23 @@ import torch
 from torch import nn
 
 from regard.errors import RecipeError
+from regard.train import budget
 
 
 def resolve(recipe: Any) -> Any:
-    """The recipe with device, precision and threads decided for this machine."""
+    """The recipe with device, precision, threads and memory decided for this machine."""
     train = recipe.train
     device = pick(train.device)
     precision = train.precision
     if precision == "auto":
         precision = _precision(device)
-    threads = train.threads or os.cpu_count() or 1
-    decided = dataclasses.replace(train, device=device, precision=precision, threads=threads)
+    if precision == "float16" and device.startswith("cpu"):
+        raise RecipeError("train.precision: float16 is for a GPU; a processor has bfloat16")
+    threads = train.threads or cores()
+    memory = train.memory or budget.default(device)
+    decided = dataclasses.replace(
+        train, device=device, precision=precision, threads=threads, memory=memory
+    )
     return dataclasses.replace(recipe, train=decided)
 
 
@@ -31,15 +37,15 @@ def pick(name: str, key: str = "train.device") -> str:
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        kind = torch.device(name).type
+        asked = torch.device(name)
     except RuntimeError:
         raise RecipeError(f"{key}: {name!r} is not one of auto, cpu, cuda, cuda:N, mps") from None
     present = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
     }
-    if not present.get(kind, False):
+    if (asked.index or 0) >= present.get(asked.type, 0):
         raise RecipeError(f"{key}: {name!r} is not there on this machine; auto finds what is")
     return name
 
@@ -60,6 +66,12 @@ def set_precision(model: nn.Module, settings: Any) -> None:
         for module in model.modules():
             if hasattr(module, "precision"):
                 setattr(module, "precision", torch.bfloat16)  # noqa: B010 (modules type it away)
+
+
+def cores() -> int:
+    """How many cores this process may use; a container or `taskset` can leave it fewer."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone tells
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def processor() -> str:

@@ -15,7 +15,9 @@ mask(c) = rotate_right(c, 15) + 0xa282ead8 mod 2³². The data is a protocol buf
 whose every field is a key (number · 8 + wire type) followed by its value.
 """
 
+import errno
 import math
+import os
 import struct
 import time
 from pathlib import Path
@@ -40,7 +42,7 @@ class Events:
         endings = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
         number = 1 + max((int(ending) for ending in endings if ending.isdecimal()), default=0)
         self.path = folder / f"{PREFIX}{number:06d}"
-        self._file = self.path.open("xb")
+        self._file = self.path.open("xb", buffering=0)
         self._write(_field(3, BYTES, b"brain.Event:2"))
         if step is not None:
             start = _field(1, VARINT, _varint(1))
@@ -68,9 +70,15 @@ class Events:
         self.close()
 
     def _write(self, fields: bytes) -> None:
-        event = _field(1, DOUBLE, struct.pack("<d", time.time())) + fields
-        self._file.write(record(event))
-        self._file.flush()
+        framed = record(_field(1, DOUBLE, struct.pack("<d", time.time())) + fields)
+        start = self._file.tell()
+        try:
+            if self._file.write(framed) < len(framed):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        except OSError:
+            self._file.truncate(start)  # a broken record would hide all that follow
+            self._file.seek(start)
+            raise
 
 
 def record(data: bytes) -> bytes:

@@ -1,20 +1,22 @@
 """The training loop. It knows batches and loss terms, never a concrete model or task."""
 
 import math
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from regard import health
 from regard.errors import RecipeError, UserError
-from regard.train import optimizer, schedule
+from regard.train import memory, optimizer, schedule
+from regard.train.budget import GB
+from regard.train.progress import Clock, Progress as Progress
+from regard.train.signals import interruptible
 from regard.types import Batch, Batches, Carry, Position
-from regard.values import Count, Natural, NonNegative
+from regard.values import Count, Natural, NonNegative, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,47 +53,34 @@ class Config:
     """Stop after this many validations without a better one; 0: never."""
     refusals: Natural = 10
     """How many updates in a row may be refused for numbers that are not finite."""
+    setbacks: Natural = 3
+    """How often, after more refusals, training goes back to the last checkpoint with a lower rate
+    before it stops."""
+    lower: Share = 0.5
+    """What part of the rate is left each time."""
+    memory: NonNegative = 0.0
+    """GB that a run may take. A batch that needs more is split; the update stays the same. 0: most
+    of what is free when the run begins."""
+    oversized: Literal["skip", "stop"] = "skip"
+    """What to do with an example that does not fit even alone; it is named either way."""
+    workers: Natural = 0
+    """Threads that make the next batches while one is learnt from."""
+    trace: bool = False
+    """Whether the numbers of the examples of every update are recorded."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the operands of large matrix products in training; weights are always float32."""
     threads: Natural = 0
     """Processor threads; 0 for as many as there are cores."""
+    allow: tuple[str, ...] = ()
+    """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""
 
     def __post_init__(self) -> None:
         if self.average > self.keep and self.average_of == "last":
             raise RecipeError(f"average: {self.average} is more than train.keep = {self.keep}")
         if self.patience and not self.validate:
             raise RecipeError("patience: it counts validations, but train.validate = 0")
-
-
-@dataclass
-class Progress:
-    """Where a run stands: all that resuming needs beside weights and optimizer."""
-
-    update: int = 0
-    position: Position = field(default_factory=Position)
-    tokens: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    best: float | None = None
-    best_update: int = 0
-    stale: int = 0
-    refused: int = 0
-    finished: bool = False
-    scores: dict[str, float] = field(default_factory=dict)
-    """The metric of each validation, by its update."""
-    sums: dict[str, float] = field(default_factory=dict)
-    """Loss since the last record, so that the next one is the same after an interruption."""
-    counted: int = 0
-    """Targets since the last record."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, table: dict[str, Any]) -> "Progress":
-        return cls(**table | {"position": Position(**table["position"])})
 
 
 @dataclass(kw_only=True)
@@ -110,36 +99,82 @@ class Job:
     lower_is_better: bool
     record: Callable[[dict[str, Any]], None]
     save: Callable[[Progress, Carry], None]
+    back: Callable[[int], tuple[Progress, Carry]] | None = None
+    """Makes all as it was at the last checkpoint, but for how often the rate has been lowered."""
     tick: Callable[[Progress], None] = lambda progress: None
     """Called after every update, for a display that moves."""
+    limit: float = math.inf
+    """Bytes that a batch may take."""
+
+
+@dataclass
+class Standing:
+    """Where the loop is."""
+
+    progress: Progress
+    carry: Carry
+    memory: memory.Memory
+    clock: Clock = field(init=False)
+    saved: int = field(init=False)
+    """The last update that is saved."""
+    whole: bool = True
+    """Whether weights and progress belong together: not in the middle of a step."""
+
+    def __post_init__(self) -> None:
+        self.clock, self.saved = Clock(self.progress), self.progress.update
 
 
 def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
-    """Train until the recipe says stop, or a signal does; every end is at a saved update."""
-    config, saved = job.config, progress.update
-    clock = Clock(progress)
+    """Train until the recipe says stop, or a signal does. Whatever else ends it, what has been
+    learnt since the last checkpoint is saved first, if it is whole."""
+    if progress.finished and _done(job.config, progress):
+        return progress
+    at = _begin(job, progress, carry)
     with interruptible() as interrupted:
-        while not _done(config, progress) and not interrupted():
-            micro = _take(job, progress)
-            terms, carry, norm = _update(job, micro, progress.update, carry)
-            _advance(job, progress, micro, norm)
-            clock.count(terms, micro, norm)
-            job.tick(progress)
-            if progress.update % config.record == 0 or _done(config, progress):
-                job.record(clock.record(_rate(job, progress.update)))
-            better = False
-            if config.validate and progress.update % config.validate == 0:
-                better = _validate(job, progress)
-            if progress.update % config.save == 0 or better:
-                clock.stamp()
-                progress.finished = _done(config, progress)
-                job.save(progress, carry)
-                saved = progress.update
-        progress.finished = _done(config, progress)
-    if saved != progress.update:
-        clock.stamp()
-        job.save(progress, carry)
-    return progress
+        try:
+            while not _pause(job, at, interrupted):
+                _step(job, at)
+        except BaseException:
+            unsaved = at.whole and at.progress.update != at.saved and not at.progress.refused
+            if unsaved and _sound(job):
+                with suppress(UserError):  # the first error is the one to tell
+                    _save(job, at)
+            raise
+    return at.progress
+
+
+def _begin(job: Job, progress: Progress, carry: Carry = None) -> Standing:
+    # What has run out of memory before the last checkpoint is not tried again.
+    limit = min(job.limit, progress.memory * GB or math.inf)
+    return Standing(progress, carry, memory.Memory(job.objective, limit, lambda: _autocast(job)))
+
+
+def _pause(job: Job, at: Standing, interrupted: Callable[[], bool]) -> bool:
+    """What is due between two updates: a record, a validation, a checkpoint; whether to stop.
+
+    Progress knows what is done, so that a run that is broken off here goes on with the rest.
+    """
+    config, progress, better = job.config, at.progress, False
+    before = progress.recorded, progress.validated, progress.finished
+    over = _done(config, progress)
+    if progress.recorded < progress.update and (over or _every(config.record, progress)):
+        job.record(at.clock.record(_rate(job, progress, progress.update)))
+    if progress.validated < progress.update and _every(config.validate, progress):
+        better = _validate(job, progress)
+    progress.finished = _done(config, progress)
+    stop = progress.finished or interrupted()
+    after = progress.recorded, progress.validated, progress.finished
+    unsaved = progress.update != at.saved or before != after
+    if unsaved and (stop or better or _every(config.save, progress)):
+        if not _sound(job):
+            _go_back(job, at, "weights are no longer finite")
+            return interrupted()
+        _save(job, at)
+    return stop
+
+
+def _every(interval: int, progress: Progress) -> bool:
+    return interval > 0 and progress.update % interval == 0
 
 
 def _done(config: Config, progress: Progress) -> bool:
@@ -150,82 +185,170 @@ def _done(config: Config, progress: Progress) -> bool:
     )
 
 
-def _take(job: Job, progress: Progress) -> list[Batch]:
-    """The next update's batches; moves the position past them."""
-    micro = []
+def _save(job: Job, at: Standing) -> None:
+    at.whole = False  # if it fails, it is not tried again
+    at.clock.stamp()
+    job.save(at.progress, at.carry)
+    at.saved, at.whole = at.progress.update, True
+
+
+def _step(job: Job, at: Standing) -> None:
+    """One update, or none: until its gradient is there, nothing has moved."""
+    progress = at.progress
+    micro, position = _take(job, at)
+    parts = [part for batch in micro for part in batch]
+    try:
+        terms, carry, norm = _gradient(job, micro, progress.update, at.carry)
+    except Exception as error:
+        if not memory.is_shortage(error):
+            raise
+        _shrink(job, at, parts)
+        return
+    at.whole = False
+    finite = math.isfinite(norm)
+    if finite:
+        _descend(job, progress, norm)
+    job.optimizer.zero_grad(set_to_none=True)
+    # What is not finite must not reach the next update by way of the carry, either.
+    at.carry = carry if finite else None
+    progress.update, progress.position = progress.update + 1, position
+    progress.refused = 0 if finite else progress.refused + 1
+    at.clock.count(terms, sum(part.targets for part in parts), norm)
+    at.whole = True
+    _tell(job, progress, [number for part in parts for number in part.ids])
+    if progress.refused > job.config.refusals:
+        what = "had numbers that are not finite" if parts else "had no example that fits in memory"
+        _go_back(job, at, f"{progress.refused} updates in a row {what}")
+
+
+def _take(job: Job, at: Standing) -> tuple[list[list[Batch]], Position]:
+    """The next update's batches, each in parts that fit into the memory; the position after."""
+    micro, position = [], at.progress.position
     for _ in range(job.config.accumulate):
-        micro.append(job.batches.at(progress.position).to(job.device))
-        progress.position = job.batches.after(progress.position)
-    return micro
+        parts, oversized = at.memory.parts(job.batches, position)
+        micro.append([part.to(job.device) for part in parts])
+        position = job.batches.after(position)
+        if oversized:
+            _leave_out(job, at.progress, oversized)
+    return micro, position
 
 
-def _update(
-    job: Job, micro: list[Batch], update: int, carry: Carry
-) -> tuple[dict[str, Tensor], Carry, float]:
-    """One step down the gradient of the mean loss over all targets of all micro-batches.
-
-    A gradient that is not finite never reaches the weights.
-    """
+def _gradient(
+    job: Job, micro: list[list[Batch]], update: int, carry: Carry
+) -> tuple[dict[str, Tensor], Carry, Tensor]:
+    """The gradient of the mean loss over all targets of all micro-batches; its norm, which is NaN
+    where the loss is not finite."""
     job.objective.train()
-    targets = max(1, sum(batch.targets for batch in micro))
+    targets = max(1, sum(part.targets for parts in micro for part in parts))
     totals: dict[str, Tensor] = {}
-    for number, batch in enumerate(micro):
-        # Dropout is a function of (seed, update, batch), so nothing of it has to be saved.
-        torch.manual_seed(_fold(job.seed, update, number))
-        with _autocast(job):
-            terms, carry = job.objective(batch, carry)
-            loss = sum(term.weight * term.sum for term in terms.values() if term.weight) / targets
-        (loss * _scale(job)).backward()
-        for name, term in terms.items():
-            totals[name] = totals.get(name, 0.0) + term.sum.detach()
-    parameters = [p for p in job.objective.parameters() if p.grad is not None]
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    for number, parts in enumerate(micro):
+        handed: list[Carry] = []
+        for part, (batch, given) in enumerate(zip(parts, memory.share(carry, parts), strict=True)):
+            # Dropout is a function of (seed, update, batch, part): nothing of it has to be saved.
+            torch.manual_seed(_fold(job.seed, update, number, *([part] if part else [])))
+            with _autocast(job):
+                terms, after = job.objective(batch, given)
+                loss = sum(t.weight * t.sum for t in terms.values() if t.weight) / targets
+            (loss * _scale(job)).backward()
+            handed.append(after)
+            for name, term in terms.items():
+                totals[name] = totals.get(name, 0.0) + term.sum.detach()
+        carry = memory.joined(handed)
+    gradients = [p.grad for p in job.objective.parameters() if p.grad is not None]
     if _scale(job) != 1:
         torch._foreach_div_(gradients, _scale(job))
     norm = torch.nn.utils.get_total_norm(gradients)
-    finite = bool(torch.isfinite(norm))
-    if finite:
-        if job.config.clip:
-            torch.nn.utils.clip_grads_with_norm_(parameters, job.config.clip, norm)
-        for group in job.optimizer.param_groups:
-            group["lr"] = _rate(job, update + 1)
-        job.optimizer.step()
-    job.optimizer.zero_grad(set_to_none=True)
-    # What is not finite must not reach the next update by way of the carry, either.
-    return totals, carry if finite else None, float(norm)
+    # 0 · x is NaN where x is not finite; without any loss there is no gradient, either.
+    return totals, carry, norm + 0 * sum(totals.values()) if totals else norm * math.nan
 
 
-def _advance(job: Job, progress: Progress, micro: list[Batch], norm: float) -> None:
-    progress.update += 1
-    progress.tokens += sum(batch.targets for batch in micro)
-    if math.isfinite(norm):
-        progress.refused = 0
-        return
-    progress.refused += 1
-    ids = [number for batch in micro for number in batch.ids]
-    job.record({"kind": "refused", "update": progress.update, "ids": ids})
-    if progress.refused > job.config.refusals:
+def _descend(job: Job, progress: Progress, norm: Tensor) -> None:
+    """One step down the gradient, which is clipped."""
+    if job.config.clip:
+        parameters = [p for p in job.objective.parameters() if p.grad is not None]
+        torch.nn.utils.clip_grads_with_norm_(parameters, job.config.clip, norm)
+    for group in job.optimizer.param_groups:
+        group["lr"] = _rate(job, progress, progress.update + 1)
+    job.optimizer.step()
+
+
+def _tell(job: Job, progress: Progress, ids: list[int]) -> None:
+    """The examples of an update that was refused, or of any if they are traced."""
+    if job.config.trace:
+        job.record({"kind": "examples", "update": progress.update, "ids": ids})
+    if progress.refused and ids:
+        job.record({"kind": "refused", "update": progress.update, "ids": ids})
+    job.tick(progress)
+
+
+# When something is wrong
+
+
+def _go_back(job: Job, at: Standing, why: str) -> None:
+    """To the last checkpoint, and on from there with a lower rate; or stop, and say what to do."""
+    before, config = at.progress, job.config
+    if job.back is None or before.lowered >= config.setbacks:
+        at.whole = False
+        again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
         raise UserError(
-            f"{progress.refused} updates in a row had a gradient that is not finite (the last at "
-            f"update {progress.update}). The weights are untouched since. Try a lower "
-            "train.optimizer.rate, a longer train.schedule.warmup, or train.precision=float32"
+            f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
+            "Try a lower train.optimizer.rate, a longer train.schedule.warmup, train.clip=1, "
+            "train.precision=float32, or more train.memory if that was short; metrics.jsonl names "
+            "the examples"
         )
+    at.clock.stamp()
+    progress, at.carry = job.back(before.lowered + 1)
+    progress.seconds, progress.cpu_seconds = before.seconds, before.cpu_seconds
+    progress.memory = before.memory
+    at.progress, at.clock, at.saved = progress, Clock(progress), progress.update
+    text = (
+        f"{why}: back from update {before.update} to {progress.update}, and on with "
+        f"{config.lower**progress.lowered:.3g} of the rate"
+    )
+    job.record(
+        {"kind": "back", "update": progress.update, "lowered": progress.lowered, "text": text}
+    )
+
+
+def _sound(job: Job) -> bool:
+    """Whether all weights are finite: no other ones are saved."""
+    return all(bool(torch.isfinite(p).all()) for p in job.objective.parameters())
+
+
+def _shrink(job: Job, at: Standing, parts: list[Batch]) -> None:
+    """Memory has run out: the same batches are taken again, in smaller parts, as all that come."""
+    job.optimizer.zero_grad(set_to_none=True)
+    at.memory.lower(parts)
+    at.progress.memory = at.memory.limit / GB
+    if job.device.type == "cuda":
+        torch.cuda.empty_cache()
+    text = f"out of memory: from now on a batch takes at most {at.progress.memory:.2g} GB"
+    job.record({"kind": "memory", "update": at.progress.update + 1, "text": text})
+
+
+def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
+    """Name the examples that do not fit into the memory even alone."""
+    if job.config.oversized == "stop":
+        raise UserError(
+            f"train.memory: examples {', '.join(map(str, ids))} do not fit, each by itself. Allow "
+            "more, shorten them (data.longest), or set train.oversized=skip"
+        )
+    job.record({"kind": "oversized", "update": progress.update + 1, "ids": ids})
 
 
 def _validate(job: Job, progress: Progress) -> bool:
     """Whether the present weights are better than all before them."""
     job.objective.eval()
     figures = job.validate()
-    if not figures:
-        return False
-    job.record(
-        {"kind": "validation", "update": progress.update, "tokens": progress.tokens, **figures}
-    )
-    if job.config.metric not in figures:
+    if figures and job.config.metric not in figures:
         raise UserError(
             f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "
             f"there are {', '.join(figures)}"
         )
+    progress.validated = progress.update
+    if not figures:
+        return False
+    warnings = _examine(progress, figures)
     value = figures[job.config.metric]
     progress.scores[str(progress.update)] = value
     better = math.isfinite(value) and (
@@ -236,12 +359,31 @@ def _validate(job: Job, progress: Progress) -> bool:
         progress.best, progress.best_update, progress.stale = value, progress.update, 0
     else:
         progress.stale += 1
+    place = {"update": progress.update, "tokens": progress.tokens}
+    job.record({"kind": "validation", **place, **figures})
+    for text in warnings:
+        job.record({"kind": "warning", "update": progress.update, "text": text})
     return better
 
 
-def _rate(job: Job, update: int) -> float:
+def _examine(progress: Progress, figures: dict[str, float]) -> list[str]:
+    """What is wrong for the second validation in a row, in plain words; takes the shares of
+    degenerate outputs out of the figures."""
+    lowest, then = progress.lowest, progress.then
+    found = health.signs(figures, progress.loss, lowest, then)
+    progress.signs = {sign: progress.signs.get(sign, 0) + 1 for sign in found}
+    for share in health.MEANING:
+        figures.pop(share, None)
+    loss = health.loss(figures)
+    if loss is not None and loss < (math.inf if lowest is None else lowest):
+        progress.lowest, progress.then = loss, progress.loss
+    return [text for sign, text in found.items() if progress.signs[sign] == health.TWICE]
+
+
+def _rate(job: Job, progress: Progress, update: int) -> float:
     config = job.config
-    return schedule.rate(config.schedule, config.optimizer.rate, update, config.updates, job.dim)
+    rate = schedule.rate(config.schedule, config.optimizer.rate, update, config.updates, job.dim)
+    return rate * config.lower**progress.lowered
 
 
 def _autocast(job: Job) -> AbstractContextManager[Any]:
@@ -265,72 +407,3 @@ def _fold(*numbers: int) -> int:
         state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
         state ^= state >> 31
     return state >> 1
-
-
-class Clock:
-    """Counts targets, time and loss between two records."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-        self._since, self._from, self._norm = self._wall, progress.tokens, 0.0
-        self._sums: dict[str, Tensor | float] = dict(progress.sums)
-        self._tokens = progress.counted
-
-    def count(self, terms: dict[str, Tensor], micro: list[Batch], norm: float) -> None:
-        self._norm = norm if math.isfinite(norm) else 0.0
-        if not math.isfinite(norm):
-            return  # what was refused has no part in the means
-        for name, total in terms.items():
-            self._sums[name] = self._sums.get(name, 0.0) + total
-        self._tokens += sum(batch.targets for batch in micro)
-
-    def stamp(self) -> None:
-        """Add the time since the last stamp to the progress, and what the next record needs."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        self._progress.seconds += wall - self._wall
-        self._progress.cpu_seconds += cpu - self._cpu
-        self._wall, self._cpu = wall, cpu
-        self._progress.sums = {name: float(total) for name, total in self._sums.items()}
-        self._progress.counted = self._tokens
-
-    def record(self, rate: float) -> dict[str, Any]:
-        self.stamp()
-        speed = (self._progress.tokens - self._from) / (self._wall - self._since)
-        means = {name: float(total) / max(1, self._tokens) for name, total in self._sums.items()}
-        record = {
-            "kind": "train",
-            "update": self._progress.update,
-            "tokens": self._progress.tokens,
-            **means,
-            "norm": self._norm,
-            "rate": rate,
-            "tokens_per_second": speed,
-            "seconds": self._progress.seconds,
-            "cpu_seconds": self._progress.cpu_seconds,
-        }
-        self._since, self._from = self._wall, self._progress.tokens
-        self._sums, self._tokens = {}, 0
-        return record
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C or SIGTERM came: the update in hand is finished first. A second one stops."""
-    asked = False
-
-    def ask(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    try:
-        before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: the host program owns the signals
-        before = {}
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,0 +1,235 @@
+"""What training will cost: time and memory from two measured steps on a copy, and the disk."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.doctor.findings import Finding, Severity, finding
+from regard.errors import UserError
+from regard.model import build
+from regard.runs import Run
+from regard.train import budget, device, optimizer
+from regard.train.loop import Job, Progress, fit
+from regard.train.objective import Objective
+from regard.types import Batch, Batches, Position
+
+TRIED = 64
+"""Batches that are looked at to find a middle one and the largest."""
+FLOAT = 4
+"""Bytes of a number."""
+MOMENTS = 2
+"""Numbers that Adam keeps for each weight."""
+
+
+class Plan(NamedTuple):
+    """Where a middle batch and the largest are, and what an epoch has."""
+
+    middle: Position
+    largest: Position
+    batches: int
+    """Of an epoch."""
+    targets: float
+    """Of a batch, on average."""
+    share: float
+    """The same, as a multiple of the middle batch's."""
+
+
+def check(run: Run, folder: Path) -> Iterator[Finding]:
+    """Measure two steps of a run that is made for it; `folder` is where training would write."""
+    yield from disk(run, folder)
+    try:
+        with torch.device("meta"):
+            model = build(run.recipe.model, run.task.sizes)
+        limit = budget.for_batches(run.recipe.train.memory, model)
+    except UserError as error:
+        yield finding("cost.memory", "model", str(error), severity="error")
+        return
+    yield from _measured(run, run.task.batches(run.recipe.seed), limit)
+
+
+def parameters(run: Run) -> int:
+    """How many weights the model has; none is made."""
+    with torch.device("meta"):
+        return build(run.recipe.model, run.task.sizes).size()
+
+
+# Steps
+
+
+def _plan(batches: Batches) -> Plan:
+    """Some batches of the first epoch, evenly out of all."""
+    places = [Position()]
+    while (after := batches.after(places[-1])).epoch == 0:
+        places.append(after)
+    tried = {place: batches.at(place) for place in places[:: -(-len(places) // TRIED)]}
+    ranked = sorted(tried, key=lambda place: _numbers(tried[place]))
+    targets = {place: batch.targets for place, batch in tried.items()}
+    middle = ranked[len(ranked) // 2]
+    mean = sum(targets.values()) / len(targets)
+    return Plan(middle, ranked[-1], len(places), mean, mean / max(1, targets[middle]))
+
+
+def _numbers(batch: Batch) -> int:
+    return sum(tensor.numel() for tensor in batch.tensors.values())
+
+
+def _measured(run: Run, batches: Batches, limit: float) -> Iterator[Finding]:
+    settings, plan, steps = run.recipe.train, _plan(batches), Steps(run, batches, limit)
+    steps.take(plan.middle)  # the first step prepares much that later ones have
+    seconds = steps.take(plan.middle)
+    with Peak() as peak:
+        steps.take(plan.largest)
+    free = budget.free(settings.device)
+    what = f"about {_bytes(peak.bytes)} at most, with {parameters(run) / 1e6:.3g} M weights"
+    yield finding("cost.memory", "model", f"{what}; {_bytes(free)} are free")
+    if not steps.finite:
+        yield finding("cost.loss", "train", "the loss or its gradient is not finite at the start")
+    each = seconds * settings.accumulate * plan.share
+    yield finding("cost.time", "train", _forecast(settings, plan, each))
+
+
+def _forecast(settings: Any, plan: Plan, each: float) -> str:
+    """Updates, targets, epochs and time of the whole training."""
+    targets = plan.targets * settings.accumulate
+    updates = settings.updates
+    if settings.tokens:
+        updates = min(updates, -(-settings.tokens // max(1, int(targets))))
+    epochs = updates * settings.accumulate / plan.batches
+    often = f"{epochs:.2g}" if epochs < 10 else f"{epochs:,.0f}"
+    most = " at most" if settings.patience else ""
+    return (
+        f"about {_time(updates * each)}{most} for {updates:,} updates of {_time(each)}, without "
+        f"validations: {updates * targets / 1e6:.3g} M targets, {often} times through the data"
+    )
+
+
+class Steps:
+    """Real updates (forward, backward, clipping, Adam) of a model that is thrown away."""
+
+    def __init__(self, run: Run, batches: Batches, limit: float) -> None:
+        """`limit` is in bytes: a batch that takes more is split, as in training."""
+        settings = run.recipe.train
+        torch.set_num_threads(settings.threads)
+        torch.manual_seed(run.recipe.seed)
+        self._run, self._batches, self._limit = run, batches, limit
+        self._on = torch.device(device.pick(settings.device))
+        task = run.task
+        model = build(run.recipe.model, task.sizes).to(self._on)
+        device.set_precision(model, settings)
+        self._objective = Objective(model, task.loss)
+        self._optimizer = optimizer.make(settings.optimizer, model.parameters())
+        self.finite = True
+
+    def take(self, place: Position) -> float:
+        """One update; its seconds."""
+        recipe = self._run.recipe
+        alone = replace(recipe.train, updates=1, accumulate=1, validate=0, patience=0, save=2)
+        job = Job(
+            objective=self._objective,
+            batches=self._batches,
+            optimizer=self._optimizer,
+            config=alone,
+            seed=recipe.seed,
+            dim=recipe.model.dim,
+            device=self._on,
+            validate=dict,
+            lower_is_better=True,
+            record=self._record,
+            save=lambda progress, carry: None,
+            limit=self._limit,
+        )
+        start = time.perf_counter()
+        fit(job, Progress(position=place))
+        if self._on.type == "cuda":
+            torch.cuda.synchronize(self._on)
+        return time.perf_counter() - start
+
+    def _record(self, record: dict[str, Any]) -> None:
+        self.finite &= record["kind"] != "refused"
+
+
+# Memory
+
+
+class Peak:
+    """The most memory that this process (or CUDA) has while it lasts."""
+
+    bytes = 0
+
+    def __enter__(self) -> "Peak":
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, resident())
+            if self._over.wait(0.002):
+                return
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.bytes = max(self.bytes, resident())
+        if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+            self.bytes = torch.cuda.max_memory_allocated()
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    with suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    with suppress(ImportError):
+        import resource
+        import sys
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return 0
+
+
+# Disk
+
+
+def disk(run: Run, folder: Path) -> Iterator[Finding]:
+    """The checkpoints that are kept, and the final model, against what is free."""
+    settings, weights = run.recipe.train, parameters(run) * FLOAT
+    # The best one, and one that is being written, stand beside those that are kept.
+    kept = settings.keep + 2 + (settings.average if settings.average_of == "best" else 0)
+    kept = min(kept, settings.updates // settings.save + 2)
+    stored = sum(f.stat().st_size for f in run.folder.rglob("*") if f.is_file())
+    need = kept * (1 + MOMENTS) * weights + weights + stored
+    place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    what = f"the run needs up to {_bytes(need)}, and {_bytes(free)} are free"
+    severity: Severity = "error" if need > free else "warning" if need > 0.9 * free else "note"
+    yield finding("cost.disk", folder, what, severity=severity)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.1f} GB"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

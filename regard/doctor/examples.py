@@ -1,0 +1,81 @@
+"""What stands in the data twice: in the training part, or in two parts."""
+
+from collections.abc import Iterator, Sequence
+
+from regard.doctor.findings import Finding, Severity, counted, finding
+from regard.doctor.reading import Part
+
+LONG = 20
+"""Characters of an example that two people would hardly write alike by chance."""
+REPEATED = 0.05
+LEAKED = (0.01, 0.1, 0.5)
+"""Shares of a part: of long examples for a warning, for an error, of all examples for an error."""
+EVIDENCE = 20
+"""Fewer examples than this are no error: a tiny part may be meant to be known by heart."""
+
+
+def keys(part: Part) -> list[str]:
+    """Each example without blanks and case, its sides one after the other."""
+    columns = [[line.lower().replace(" ", "") for line in side.lines] for side in part.sides]
+    return ["\n".join(row) for row in zip(*columns, strict=True)]
+
+
+def repeated(train: Part) -> Iterator[Finding]:
+    """Long examples that are not there for the first time."""
+    seen: dict[str, int] = {}
+    again: list[int] = []
+    known = keys(train)
+    for n, key in enumerate(known):
+        if seen.setdefault(key, n) != n and len(key) >= LONG:
+            again.append(n)
+    total = sum(len(key) >= LONG for key in known)
+    if len(again) > max(5, REPEATED * total):
+        first = again[0]
+        what = (
+            f"stands at {train.sides[0].place(seen[known[first]])} already: repeated are "
+            f"{counted(len(again), total, 'examples')} of data.train"
+        )
+        side = train.sides[0]
+        yield finding("data.repeated", side.place(first), what, side.lines[first])
+
+
+def leaked(parts: Sequence[Part]) -> Iterator[Finding]:
+    """Examples of a later part (test, validation) that an earlier one has."""
+    known = {part.name: keys(part) for part in parts}
+    for n, part in enumerate(parts):
+        for before in parts[:n]:
+            here = set(known[before.name])
+            hit = [i for i, key in enumerate(known[part.name]) if key in here]
+            yield from _leak(part, before, known[part.name], hit)
+            if before.name == "train" and len(part.sides) > 1:
+                yield from _inputs(part, before, set(hit))
+
+
+def _leak(part: Part, before: Part, known: list[str], hit: list[int]) -> Iterator[Finding]:
+    long = sum(len(key) >= LONG for key in known)
+    told = [n for n in hit if len(known[n]) >= LONG]
+    share = len(told) / max(1, long)
+    severity: Severity = "warning"
+    many = share > LEAKED[1] or len(hit) > LEAKED[2] * len(part)
+    learnt = part.name == "test" and before.name == "train"
+    if learnt and many and len(hit) > EVIDENCE:
+        severity = "error"
+    if severity == "error" or (share > LEAKED[0] and len(told) > 2) or len(hit) > len(part) / 2:
+        side = part.sides[0]
+        first = (told or hit)[0]
+        what = f"{counted(len(hit), len(part), 'examples')} of {part.key} are in {before.key}, too"
+        yield finding("data.leaked", side.place(first), what, side.lines[first], severity)
+
+
+def _inputs(part: Part, train: Part, leaked: set[int]) -> Iterator[Finding]:
+    """Inputs that training has with another output."""
+    mine, learnt = (
+        [line.lower().replace(" ", "") for line in each.sides[0].lines] for each in (part, train)
+    )
+    here = set(learnt)
+    hit = [n for n, key in enumerate(mine) if n not in leaked and len(key) >= LONG and key in here]
+    total = sum(len(key) >= LONG for key in mine)
+    if len(hit) > max(2, LEAKED[0] * total):
+        side = part.sides[0]
+        what = f"the {side.name} is in data.train, too: {counted(len(hit), total)} of {part.key}"
+        yield finding("data.known", side.place(hit[0]), what, side.lines[hit[0]])

@@ -1,0 +1,397 @@
+"""What a finding is, and every kind that there is: its name, how bad it is, what to do.
+
+`python -m regard.doctor.findings` writes docs/doctor.md.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from regard.data.readers import excerpt
+
+Severity = Literal["error", "warning", "note"]
+MERGED = ("text.", "data.empty", "data.long", "data.sampled")
+"""Findings that are told once, however many sides and parts have them."""
+FIRM = (
+    "pairs.lines", "data.broken", "data.empty", "data.long", "data.unreadable", "text.encoding",
+    "text.control", "labels.", "series.", "checkpoint.", "recipe.",
+)  # fmt: skip
+"""What training itself refuses: no recipe can let it pass."""
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+class Kind(NamedTuple):
+    """What findings of one name have in common."""
+
+    severity: Severity
+    """The usual one; where the damage is slight, or the recipe allows for it, it is less."""
+    meaning: str
+    advice: str
+
+
+KINDS = {
+    # What is read
+    "data.unreadable": Kind(
+        "error",
+        "A part cannot be read at all: no such file, packed, in UTF-16, without a usable line.",
+        "see the message: it names the file and what is wrong with it",
+    ),
+    "data.broken": Kind(
+        "error",
+        "Lines that are no examples: bad JSON or CSV, a wrong number of columns, a missing key.",
+        "mend the lines, or leave them out with data.broken = 'skip'",
+    ),
+    "data.empty": Kind(
+        "warning",
+        "Examples of which a side is empty. They are left out of training; in a test, they count.",
+        "remove them, or find out what lost the text",
+    ),
+    "data.long": Kind(
+        "warning",
+        "Examples of more symbols than data.longest: left out, cut or refused, as data.too_long "
+        "says.",
+        "raise data.longest, cut such lines up, or let them go with data.too_long = 'cut'",
+    ),
+    "data.repeated": Kind(
+        "warning",
+        "Examples that stand in the training part more than once, and so count more than once.",
+        "remove the copies, unless their number means something",
+    ),
+    "data.leaked": Kind(
+        "error",
+        "Examples of the test or the validation part that are also learnt or chosen by: scores "
+        "would be too good. An error where a test is learnt. Blanks and case do not count.",
+        "remove them from the part that is learnt from, or take another test",
+    ),
+    "data.known": Kind(
+        "warning",
+        "Inputs of the test or the validation part that training has with another output.",
+        "keep all answers of one input in one part",
+    ),
+    "data.counts": Kind("note", "How many examples each part has.", ""),
+    "data.sampled": Kind(
+        "note",
+        "A part is large: what is said of it is said of its first examples.",
+        "`regard doctor` looks at more than the start of a training does",
+    ),
+    # One side by itself
+    "text.encoding": Kind(
+        "error",
+        "Lines that are not UTF-8.",
+        "convert the file: iconv -f LATIN1 -t UTF-8 FILE (if it is Latin-1)",
+    ),
+    "text.control": Kind(
+        "error",
+        "Control characters, or halves of surrogate pairs.",
+        "remove them, or leave the lines out with data.broken = 'skip'",
+    ),
+    "text.mojibake": Kind(
+        "error",
+        "UTF-8 that was taken for Latin-1 and encoded once more: “Ã¼” for “ü”.",
+        "undo it: iconv -f UTF-8 -t CP1252 FILE gives the UTF-8 that it was",
+    ),
+    "text.replacement": Kind(
+        "warning",
+        "The character U+FFFD: something was decoded wrongly, and is lost.",
+        "go back to the original file, and decode it by its true encoding",
+    ),
+    "text.mark": Kind(
+        "warning",
+        "Byte-order marks (U+FEFF) inside the text: files were joined as they were.",
+        "remove the character",
+    ),
+    "text.invisible": Kind(
+        "warning",
+        "Characters that nobody sees: soft hyphens, directions, zero-width blanks, private use.",
+        "remove them: to a model, they make two words out of one",
+    ),
+    "text.script": Kind(
+        "warning",
+        "Lines in another script than their side. An error where all of a part is.",
+        "remove them, or check the order of the files",
+    ),
+    "text.case": Kind(
+        "warning",
+        "Capitals in one part or side, none in another.",
+        "give all parts one form, or set tokenizer.lowercase = true",
+    ),
+    "text.tokenised": Kind(
+        "warning",
+        "Punctuation is cut off from words in one part, and not in another.",
+        "give all parts one form",
+    ),
+    "text.markup": Kind(
+        "warning",
+        "Entities (`&quot;`) and tags (`<br />`) of HTML. A note where all parts have them.",
+        "unescape them, if they are not part of what is to be learnt",
+    ),
+    "text.normal": Kind(
+        "warning",
+        "Letters and their accents as two characters where one would do (not NFC).",
+        "normalise the files to NFC: “é” must be one thing, not two",
+    ),
+    "text.cut": Kind(
+        "warning",
+        "Very many lines have exactly the greatest length: something cut them.",
+        "go back to the whole lines",
+    ),
+    "text.other": Kind(
+        "warning",
+        "A part's letters are unlike those of the training part: another language, another form.",
+        "check that the recipe names the right files",
+    ),
+    # Sides that belong together
+    "pairs.lines": Kind(
+        "error",
+        "Files that belong together have unequal numbers of lines.",
+        "find the line that one of them lacks; the place is where they seem to part",
+    ),
+    "pairs.shifted": Kind(
+        "error",
+        "From one line on, the lengths (and names, numbers) of one side follow other lines of "
+        "the other side: a line is missing, or one too many.",
+        "look at the lines around the place, and put the missing line back",
+    ),
+    "pairs.unrelated": Kind(
+        "error",
+        "Lines whose lengths have nothing to do with each other: a side was sorted or shuffled. "
+        "A warning for a stretch of lines.",
+        "make the pairs anew from files in their original order",
+    ),
+    "pairs.swapped": Kind(
+        "error",
+        "The sides of one part stand in the other order than those of another part.",
+        "give the files of all parts in one order: source, then target",
+    ),
+    "pairs.mixed": Kind(
+        "warning",
+        "Pairs of which a side is in the other side's language.",
+        "remove them: a model would learn to copy, or to translate backwards",
+    ),
+    "pairs.copies": Kind(
+        "warning",
+        "Pairs whose target is the source itself.",
+        "remove them, unless copying is right",
+    ),
+    "pairs.ratio": Kind(
+        "warning",
+        "Pairs of which one side is far longer, for this data, than the other.",
+        "look at some of them: most such pairs are no translations",
+    ),
+    # Labels
+    "labels.single": Kind(
+        "error", "There is one label only, so there is nothing to learn.", "check data.columns"
+    ),
+    "labels.unseen": Kind(
+        "error",
+        "Labels of the test or the validation part that training never saw.",
+        "mend or merge them; with labels.unseen = 'wrong' they count as wrong",
+    ),
+    "labels.spelling": Kind(
+        "warning",
+        "Labels that differ in case or blanks alone.",
+        "spell each label in one way",
+    ),
+    "labels.balance": Kind(
+        "warning",
+        "One label has nearly all examples, or a label has very few.",
+        "look at F₁ rather than accuracy; labels.weights = 'balanced' (classify) may help",
+    ),
+    "labels.drift": Kind(
+        "warning",
+        "A part has its labels in other shares than training.",
+        "draw the parts at random from one pool, unless the difference is meant",
+    ),
+    "labels.conflict": Kind(
+        "warning",
+        "The same text with different labels.",
+        "decide which one is right",
+    ),
+    # Series
+    "series.columns": Kind(
+        "error", "Rows with more or fewer columns than the header.", "mend the rows"
+    ),
+    "series.number": Kind("error", "Values that are no numbers.", "mend the values"),
+    "series.missing": Kind(
+        "error",
+        "Values that are not there.",
+        "data.missing = 'fill' takes the last value that was known",
+    ),
+    "series.back": Kind("error", "Times that go back, or are none.", "sort the rows by time"),
+    "series.repeated": Kind(
+        "error", "Rows of the same time.", "data.repeated = 'first' takes the first of them"
+    ),
+    "series.gap": Kind(
+        "error", "Times that leave out steps.", "data.gap = 'fill' repeats the row before"
+    ),
+    "series.constant": Kind(
+        "warning",
+        "A variable that never changes while it is learnt.",
+        "leave it out of data.variables",
+    ),
+    "series.stuck": Kind(
+        "warning",
+        "A variable keeps one value for a long time, as when a sensor fails.",
+        "find out whether that was so",
+    ),
+    "series.outlier": Kind(
+        "warning",
+        "Values more than 20 deviations away from the mean.",
+        "find out whether they are real; they rule the mean and the deviation",
+    ),
+    "series.drift": Kind(
+        "warning",
+        "A part lies far from what was learnt: its mean is more than 2 deviations away.",
+        "window.normalise = 'last' or 'window' lets a model follow the level",
+    ),
+    # Symbols
+    "tokenizer.unknown": Kind(
+        "warning",
+        "Symbols that the vocabulary lacks.",
+        "take tokenizer.kind = 'bpe', a larger tokenizer.size, or a lower tokenizer.minimum",
+    ),
+    "tokenizer.pieces": Kind(
+        "warning",
+        "Words come apart into very many pieces: the tokenizer was made for other text.",
+        "train it on text like this, or take a larger tokenizer.size",
+    ),
+    "tokenizer.coverage": Kind(
+        "note", "Symbols for each word, and the share of unknown ones.", ""
+    ),
+    # Going on with a model
+    "checkpoint.model": Kind(
+        "error",
+        "The weights of the given run do not fit the model of the recipe.",
+        "give the recipe the same [model] and tokenizer as the run",
+    ),
+    "checkpoint.damaged": Kind(
+        "error",
+        "A checkpoint is damaged. A warning where an older one is whole.",
+        "go on from an older one, or start a new run",
+    ),
+    # Cost
+    "cost.time": Kind("note", "How long training will take, from measured steps.", ""),
+    "cost.memory": Kind(
+        "note",
+        "The most memory that training will need. An error where that is more than there is.",
+        "take a smaller batch (and train.accumulate), or a smaller model",
+    ),
+    "cost.disk": Kind(
+        "note",
+        "What the run will need on the disk. An error where there is less.",
+        "make room, name another disk with --to, or keep fewer checkpoints (train.keep)",
+    ),
+    "cost.loss": Kind(
+        "error",
+        "The loss of the first steps is not finite.",
+        "take a lower train.optimizer.rate, or train.precision = 'float32'",
+    ),
+    "recipe.refused": Kind(
+        "error", "Training would refuse the recipe or its data.", "see the message"
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a person should know before training."""
+
+    severity: Severity
+    code: str
+    place: str
+    """file:line, or a key of the recipe."""
+    what: str
+    example: str = ""
+    advice: str = ""
+
+    def __str__(self) -> str:
+        shown = f" (“{self.example}”)" if self.example else ""
+        todo = f". To do: {self.advice}" if self.advice else ""
+        return f"{self.place}: {self.what}{shown}{todo} [{self.code}]"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def finding(
+    code: str, place: object, what: str, example: str = "", severity: Severity | None = None
+) -> Finding:
+    """A finding of a known kind, with that kind's advice."""
+    kind = KINDS[code]
+    return Finding(severity or kind.severity, code, str(place), what, excerpt(example), kind.advice)
+
+
+def ranked(found: Iterable[Finding]) -> list[Finding]:
+    """The worst first."""
+    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+def merged(found: Iterable[Finding]) -> list[Finding]:
+    """One finding for what is the same on several sides and parts: the other places follow it."""
+    kept: dict[tuple[str, ...], Finding] = {}
+    for each in found:
+        alike = each.code.startswith(MERGED)
+        key = (each.code, each.severity) if alike else (each.code, each.place, each.what)
+        first = kept.setdefault(key, each)
+        if each.place not in first.what and each.place != first.place:
+            kept[key] = replace(first, what=f"{first.what}; likewise {each.place}")
+    return list(kept.values())
+
+
+def of(severity: Severity, found: Iterable[Finding]) -> list[Finding]:
+    return [each for each in found if each.severity == severity]
+
+
+def counted(count: int, total: int, what: str = "lines") -> str:
+    """“12 of 29,000 lines (0.041 %)”."""
+    share = 100 * count / max(1, total)
+    shown = f"{share:.0f}" if share >= 10 else f"{share:.2g}"
+    return f"{count:,} of {total:,} {what} ({shown} %)"
+
+
+INTRODUCTION = """\
+# Doctor
+
+`regard doctor RECIPE` says what is wrong with a recipe's data before anything is spent, and what
+training will cost: time and memory from two measured steps on a copy of the model, and disk.
+`regard train` does the cheap part of it by itself: errors stop it before the first step, warnings
+are shown and kept in the run's `data.json`.
+
+    regard doctor mine.toml
+    regard doctor mine.toml model.dim=512 --json
+    regard doctor new-data.toml --from runs/mine     # does the model of a run fit the new data?
+    regard doctor --resume runs/mine                 # can this run go on?
+
+Each finding has a severity (error, warning, note), a name, a place, an example and an advice. The
+exit code is 1 if there is an error. To train all the same, name what may pass:
+
+    regard train mine.toml 'train.allow=["data.leaked"]'
+
+Nothing here needs a dictionary or a network. Sides that belong together are compared by the
+lengths of their lines and by the words that both have; languages are told apart by their pairs of
+letters. Such statistics need a few hundred lines to be sure, and say nothing where they are not.
+"""
+
+
+def document() -> str:
+    """docs/doctor.md."""
+    lines = [INTRODUCTION]
+    rooms = dict.fromkeys(code.partition(".")[0] for code in KINDS)
+    for room in rooms:
+        lines += [
+            f"## {room}",
+            "",
+            "| finding | severity | meaning | what to do |",
+            "|---|---|---|---|",
+        ]
+        for code, kind in KINDS.items():
+            if code.partition(".")[0] == room:
+                lines.append(
+                    f"| `{code}` | {kind.severity} | {kind.meaning} | {kind.advice or '–'} |"
+                )
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -1,0 +1,112 @@
+"""Labels of texts and tags of words: are there enough, and the same in every part?"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from regard.data.tags import UNKNOWN
+from regard.doctor.findings import Finding, Severity, counted, finding
+from regard.doctor.reading import Part
+
+MOST = 0.95
+FEWEST = 5
+DRIFT = 0.15
+"""Half of Σ |p − q| over all labels, from which two parts differ."""
+CONFLICT = 0.005
+
+
+def check(
+    parts: Sequence[Part], *, unseen: str, single: bool, known: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """`unseen` is the recipe's rule; `single` says that a text has one label, not one a word;
+    `known` are the labels of a model that is trained on."""
+    counts = {part.name: _count(part) for part in parts}
+    train = next((part for part in parts if part.name == "train"), None)
+    if train is None or not counts["train"]:
+        return
+    learnt = counts["train"]
+    if len({*learnt, *known}) < 2:
+        what = f"there is one label only, {next(iter(learnt))!r}"
+        yield finding("labels.single", train.sides[0].place(0), what)
+        return
+    yield from _balance(learnt)
+    yield from _spelling(learnt)
+    if single:
+        yield from _conflict(train)
+    for part in parts:
+        yield from _unseen(part, known or learnt, unseen)
+        if part is not train:
+            yield from _drift(part.key, learnt, counts[part.name])
+
+
+def _count(part: Part) -> Counter[str]:
+    return Counter(label for row in part.labels for label in row if label != UNKNOWN)
+
+
+def _balance(learnt: Counter[str]) -> Iterator[Finding]:
+    total = sum(learnt.values())
+    [(name, count)] = learnt.most_common(1)
+    if count > MOST * total:
+        what = f"{name!r} has {counted(count, total, 'labels')} of data.train"
+        yield finding("labels.balance", "data.train", what)
+    few = {label: n for label, n in learnt.items() if n < FEWEST}
+    if few:
+        shown = ", ".join(f"{label!r} ({n})" for label, n in list(few.items())[:5])
+        what = f"{len(few)} of {len(learnt)} labels have fewer than {FEWEST} examples"
+        yield finding("labels.balance", "data.train", what, shown)
+
+
+def _spelling(learnt: Counter[str]) -> Iterator[Finding]:
+    alike: dict[str, list[str]] = {}
+    for label in learnt:
+        alike.setdefault("".join(label.lower().split()), []).append(label)
+    for spelt in alike.values():
+        # Where labels are single characters, case may be all that tells them apart.
+        if len(spelt) > 1 and len(spelt[0]) > 1:
+            shown = ", ".join(f"{label!r} ({learnt[label]:,})" for label in spelt)
+            what = "labels that differ in case or blanks alone"
+            yield finding("labels.spelling", "data.train", what, shown)
+
+
+def _conflict(train: Part) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    side = train.sides[0]
+    odd = []
+    for n, line in enumerate(side.lines):
+        before = first.setdefault(line, n)
+        if train.labels[before] != train.labels[n]:
+            odd.append(n)
+    if len(odd) > max(2, CONFLICT * len(train)):
+        n = odd[0]
+        here, there = (", ".join(train.labels[k]) for k in (n, first[side.lines[n]]))
+        what = (
+            f"{here!r} here, {there!r} at {side.place(first[side.lines[n]])}: the same text with "
+            f"another label, {counted(len(odd), len(train))}"
+        )
+        yield finding("labels.conflict", side.place(n), what, side.lines[n])
+
+
+def _unseen(part: Part, learnt: Iterable[str], rule: str) -> Iterator[Finding]:
+    new = _count(part).keys() - set(learnt)
+    if new:
+        n = next(n for n, row in enumerate(part.labels) if not new.isdisjoint(row))
+        shown, more = ", ".join(map(repr, sorted(new)[:5])), "…" * (len(new) > 5)
+        one = f"the label {shown} was" if len(new) == 1 else f"the labels {shown}{more} were"
+        what = f"{one} never seen in training"
+        severity: Severity = "error" if rule == "refuse" else "warning"
+        yield finding(
+            "labels.unseen", part.sides[0].place(n), what, part.sides[0].lines[n], severity
+        )
+
+
+def _drift(key: str, learnt: Counter[str], held: Counter[str]) -> Iterator[Finding]:
+    totals = [sum(counts.values()) for counts in (learnt, held)]
+    if min(totals) < 200:
+        return
+    gaps = {name: held[name] / totals[1] - learnt[name] / totals[0] for name in learnt | held}
+    if sum(map(abs, gaps.values())) / 2 > DRIFT:
+        name = max(gaps, key=lambda name: abs(gaps[name]))
+        what = (
+            f"{name!r} has {held[name] / totals[1]:.0%} of the labels of {key}, but "
+            f"{learnt[name] / totals[0]:.0%} of those of data.train"
+        )
+        yield finding("labels.drift", key, what)

@@ -1,0 +1,178 @@
+"""Sides that belong together: aligned, in the right order, each in its own language."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import log
+
+import numpy as np
+
+from regard.doctor.findings import Finding, Severity, counted, finding
+from regard.doctor.offsets import RELATED, Lengths
+from regard.doctor.reading import Part
+
+ENOUGH = 100
+"""Pairs that statistics need."""
+SAMPLE = 500
+"""Lines of a side that are classified, or learnt from."""
+SEPARATE = 0.9
+"""Two languages are told apart if this share of lines is taken for its own side's."""
+SWAPPED = 0.7
+MIXED = 0.02
+COPIES = 0.05
+RATIO = 0.005
+"""Smaller shares than these are no warning."""
+FAR = 6.0
+"""Deviations of the logarithm of the ratio of lengths that make a pair odd."""
+
+
+def check(parts: Sequence[Part]) -> Iterator[Finding]:
+    """All that the sides of parallel parts tell about each other."""
+    lengths = {
+        p.name: Lengths(*(side.lines for side in p.sides)) for p in parts if len(p) >= ENOUGH
+    }
+    reference = max(
+        (each.aligned for name, each in lengths.items() if name != "train"), default=0.0
+    )
+    for part in parts:
+        yield from _copies(part)
+        if part.name in lengths:
+            together = lengths[part.name]
+            wrong = list(_aligned(part, together, reference))
+            yield from wrong or _ratio(part)
+    yield from _order(parts)
+
+
+# Alignment
+
+
+def _aligned(part: Part, lengths: Lengths, reference: float) -> Iterator[Finding]:
+    """Lines that are shifted against each other, or have nothing to do with each other."""
+    source, target = part.sides
+    total = len(part)
+    shifts = lengths.shifts()
+    for start, end, offset in shifts[:5]:
+        ahead, behind = (source, target) if offset > 0 else (target, source)
+        what = (
+            f"from about here to line {source.where[end - 1][1]:,} "
+            f"({counted(end - start, total)} of {part.key}), line n of the {ahead.name} belongs "
+            f"to line n + {abs(offset)} of the {behind.name}"
+        )
+        yield finding("pairs.shifted", ahead.place(start), what, _shown(part, start))
+    if shifts:
+        return
+    if lengths.r < RELATED:
+        if reference > 2 * max(lengths.aligned, 0.1):
+            what = (
+                f"the lengths of source and target correlate by {lengths.aligned:.2f}, in other "
+                f"parts by {reference:.2f}: the lines of {part.key} do not belong together"
+            )
+            yield finding("pairs.unrelated", part.key, what, _shown(part, 0))
+        return
+    if segment := lengths.unrelated():
+        start, end, _ = segment
+        what = (
+            f"the lengths of source and target have nothing to do with each other down to line "
+            f"{source.where[end - 1][1]:,} ({counted(end - start, total)} of {part.key})"
+        )
+        severity: Severity = "error" if end - start > total / 2 else "warning"
+        yield finding("pairs.unrelated", source.place(start), what, _shown(part, start), severity)
+
+
+def _ratio(part: Part) -> Iterator[Finding]:
+    """log(|target| / |source|) far from its median, in units of the usual deviation."""
+    sizes = [np.array([len(line) for line in side.lines], float) for side in part.sides]
+    logs = np.log((sizes[1] + 1) / (sizes[0] + 1))
+    centre = float(np.median(logs))
+    spread = max(0.1, 1.4826 * float(np.median(np.abs(logs - centre))))
+    odd = np.flatnonzero((np.abs(logs - centre) > FAR * spread) & (np.maximum(*sizes) > 20))
+    if len(odd) > max(2, RATIO * len(part)):
+        worst = int(odd[np.abs(logs[odd] - centre).argmax()])
+        what = f"odd ratio of lengths: {counted(len(odd), len(part), 'pairs')} of {part.key}"
+        yield finding("pairs.ratio", part.sides[0].place(worst), what, _shown(part, worst))
+
+
+def _copies(part: Part) -> Iterator[Finding]:
+    source, target = part.sides
+    same = [n for n, line in enumerate(source.lines) if line == target.lines[n]]
+    if len(same) > max(2, COPIES * len(part)):
+        what = f"the target is the source: {counted(len(same), len(part), 'pairs')} of {part.key}"
+        yield finding("pairs.copies", target.place(same[0]), what, target.lines[same[0]])
+
+
+def _shown(part: Part, n: int) -> str:
+    return " | ".join(side.lines[n][:28] for side in part.sides)
+
+
+# Languages
+
+
+class Languages:
+    """Two languages by their pairs of letters: log p(line | first) − log p(line | second) > 0."""
+
+    def __init__(self, first: Sequence[str], second: Sequence[str]) -> None:
+        a, b = (letters(side) for side in (first, second))
+        every = a.keys() | b.keys()
+        totals = [sum(c.values()) + len(every) for c in (a, b)]
+        self._odds = {p: log((a[p] + 1) / totals[0]) - log((b[p] + 1) / totals[1]) for p in every}
+
+    def first(self, line: str) -> bool:
+        """Whether a line is rather in the first language."""
+        odds = self._odds
+        return sum(odds.get(pair, 0.0) for pair in pairwise(f" {line.lower()} ")) > 0
+
+
+def letters(lines: Sequence[str]) -> Counter[tuple[str, str]]:
+    """How often each pair of neighbouring characters occurs, without case."""
+    return Counter(pairwise(" ".join(lines).lower()))
+
+
+def _order(parts: Sequence[Part]) -> Iterator[Finding]:
+    """Parts whose sides stand in the other order, and pairs that do inside of a part."""
+    large = [part for part in parts if len(part) >= ENOUGH]
+    for reference in large:
+        # Of each side every other line is learnt from, and the rest is judged.
+        learnt = [side.sample(2 * SAMPLE) for side in reference.sides]
+        languages = Languages(*(lines[::2] for lines in learnt))
+        own = [languages.first(line) for line in learnt[0][1::2]]
+        own += [not languages.first(line) for line in learnt[1][1::2]]
+        if sum(own) >= SEPARATE * len(own):
+            break
+    else:
+        return
+    backwards = []
+    for part in large:
+        said = [[languages.first(line) for line in side.sample(SAMPLE)] for side in part.sides]
+        pairs = list(zip(*said, strict=True))
+        swapped = sum(not source and target for source, target in pairs)
+        if swapped > SWAPPED * len(pairs):
+            backwards.append(part)
+        else:
+            yield from _mixed(part, languages, pairs)
+    if 2 * len(backwards) > len(large) or (backwards and len(large) == 2):
+        backwards = [part for part in large if part not in backwards]
+    for part in backwards:
+        others = " and ".join(each.key for each in large if each not in backwards)
+        what = f"{part.key} has the language of the target first, unlike {others}"
+        yield finding("pairs.swapped", part.sides[0].place(0), what, _shown(part, 0))
+
+
+def _mixed(
+    part: Part, languages: Languages, pairs: Sequence[tuple[bool, bool]]
+) -> Iterator[Finding]:
+    """Pairs with both sides in one language, or the wrong way round."""
+    step = -(-len(part) // SAMPLE) or 1
+    source, target = part.sides
+    odd = [
+        n * step
+        for n, (left, right) in enumerate(pairs)
+        if (left and right) or (right and not left)
+        if min(len(source.lines[n * step]), len(target.lines[n * step])) >= 20
+    ]
+    if len(odd) > max(5, MIXED * len(pairs)):
+        first = odd[0]
+        what = (
+            f"a side is in the other's language: {counted(len(odd), len(pairs), 'pairs')} of those "
+            f"of {part.key} that were tried"
+        )
+        yield finding("pairs.mixed", target.place(first), what, _shown(part, first))

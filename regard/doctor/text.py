@@ -1,0 +1,253 @@
+"""One side by itself, and against the same side of the training part."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from math import sqrt
+
+from regard.doctor.findings import Finding, Severity, counted, finding
+from regard.doctor.pairs import letters
+from regard.doctor.reading import Part, Side
+
+SAMPLE = 2000
+"""Lines of which the form is taken."""
+LATER = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0))
+"""The later bytes of a UTF-8 character, as CP1252 reads them."""
+MOJIBAKE = re.compile(
+    f"[ÂÃÅ][{re.escape(LATER)}]|â€[{re.escape(LATER)}]|([ÐÑ][{re.escape(LATER)}]){{2}}"
+)
+MARKUP = re.compile(r"&(?:amp|quot|lt|gt|apos|nbsp|#\d+|#x[0-9a-fA-F]+);|</?[a-z]{1,6} ?/?>")
+GLUED = re.compile(r"\w[.,](?: |$)")
+APART = re.compile(r"\w [.,](?: |$)")
+JOINERS = "\u200c\u200d"
+"""Invisible, but part of the spelling of some languages."""
+SCRIPTS = {
+    "LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "DEVANAGARI",
+    "BENGALI", "GURMUKHI", "GUJARATI", "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA",
+    "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER", "ETHIOPIC", "HANGUL", "CJK",
+}  # fmt: skip
+CAPITALS = (0.005, 0.3)
+"""Shares of capitals among letters in text that is written with them as usual."""
+NO_CAPITALS = 0.0005
+ALIKE = 0.75
+"""The cosine of two texts' pairs of letters below which they are of different kinds."""
+OFTEN = 0.01
+
+
+def check(part: Part) -> Iterator[Finding]:
+    """What can be seen in each side alone."""
+    for side in part.sides:
+        alphabet = set[str]()
+        for line in side.lines:
+            alphabet.update(line)
+        yield from _characters(part, side, alphabet)
+        yield from _mojibake(part, side, alphabet)
+        yield from _normal(part, side, alphabet)
+        yield from _script(part, side, alphabet)
+        yield from _cut(part, side)
+
+
+def compare(parts: Sequence[Part], *, lowercase: bool) -> Iterator[Finding]:
+    """What one part or side has in another form than the training part or its other side."""
+    train = next((part for part in parts if part.name == "train"), None)
+    if train is None:
+        return
+    learnt = [Form(side) for side in train.sides]
+    if not lowercase:
+        yield from _sides(train, learnt)
+    for part in parts:
+        for form, side in zip(learnt, part.sides, strict=True):
+            if part is not train:
+                yield from _differ(form, Form(side), part, side, lowercase)
+
+
+def _differ(
+    learnt: "Form", held: "Form", part: Part, side: Side, lowercase: bool
+) -> Iterator[Finding]:
+    where, example = side.place(0), side.lines[0]
+    if learnt.script and held.script and learnt.script != held.script:
+        what = f"the {side.name} is {learnt.script} in data.train, {held.script} in {part.key}"
+        yield finding("text.script", where, what, example, "error")
+        return
+    if not lowercase and {learnt.case, held.case} == {"usual", "none"}:
+        without, rest = ("data.train", part.key)[:: 1 if learnt.case == "none" else -1]
+        what = f"the {side.name} has no capitals in {without}, but has in {rest}"
+        yield finding("text.case", where, what, example)
+    if abs(learnt.apart - held.apart) > 0.5:
+        cut, rest = ("data.train", part.key)[:: 1 if learnt.apart > held.apart else -1]
+        what = f"punctuation is cut off in the {side.name} of {cut}, but not in that of {rest}"
+        yield finding("text.tokenised", where, what, example)
+    if (alike := learnt.like(held)) < ALIKE:
+        what = f"the letters of the {side.name} of {part.key} are unlike those of data.train"
+        yield finding("text.other", where, f"{what} (cosine {alike:.2f})", example)
+
+
+def _sides(train: Part, forms: Sequence["Form"]) -> Iterator[Finding]:
+    cases = {form.case: side for form, side in zip(forms, train.sides, strict=True)}
+    if {"usual", "none"} <= cases.keys():
+        side = cases["none"]
+        what = f"the {side.name} of data.train has no capitals, but the {cases['usual'].name} has"
+        yield finding("text.case", side.place(0), what, side.lines[0])
+
+
+def markup(parts: Sequence[Part]) -> Iterator[Finding]:
+    """Entities and tags of HTML: a warning where one part has them and another has not."""
+    found = []
+    for part in parts:
+        for side in part.sides:
+            hit = [n for n, line in enumerate(side.lines) if MARKUP.search(line)]
+            found.append((part, side, hit, len(hit) / max(1, len(part))))
+    for part, side, hit, share in found:
+        others = [
+            s for p, o, _, s in found if o.name == side.name and p is not part and len(p) > 100
+        ]
+        uneven = any(max(share, s) > OFTEN and min(share, s) < OFTEN / 10 for s in others)
+        if hit and (uneven or (share > OFTEN / 10 and part.name == "train")):
+            what = f"HTML in the {side.name}: {counted(len(hit), len(part))} of {part.key}"
+            severity: Severity = "warning" if uneven else "note"
+            yield finding("text.markup", side.place(hit[0]), what, _around(side, hit[0]), severity)
+
+
+def _around(side: Side, n: int) -> str:
+    match = MARKUP.search(side.lines[n])
+    return side.lines[n][max(0, match.start() - 20) :] if match else side.lines[n]
+
+
+# Characters
+
+
+def _having(side: Side, characters: Iterable[str]) -> list[int]:
+    """The lines that have any of the characters."""
+    if not (wanted := "".join(map(re.escape, characters))):
+        return []
+    pattern = re.compile(f"[{wanted}]")
+    return [n for n, line in enumerate(side.lines) if pattern.search(line)]
+
+
+def _characters(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
+    hidden = {c for c in alphabet if _hidden(c)}
+    for code, characters in (
+        ("text.replacement", alphabet & {"\ufffd"}),
+        ("text.mark", alphabet & {"\ufeff"}),
+        ("text.invisible", hidden),
+    ):
+        if hit := _having(side, characters):
+            names = ", ".join(f"U+{ord(c):04X}" for c in sorted(characters)[:5])
+            what = f"{names} in the {side.name}: {counted(len(hit), len(part))} of {part.key}"
+            line = side.lines[hit[0]]
+            first = min(line.index(c) for c in characters if c in line)
+            yield finding(code, side.place(hit[0]), what, line[max(0, first - 20) :])
+
+
+def _hidden(character: str) -> bool:
+    if character in JOINERS or character in "\ufeff\t":
+        return False
+    return unicodedata.category(character) in ("Cf", "Co", "Cn", "Cc")
+
+
+def _mojibake(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
+    if alphabet.isdisjoint("ÂÃÅâÐÑ"):
+        return
+    hit = [n for n, line in enumerate(side.lines) if MOJIBAKE.search(line)]
+    if hit:
+        what = f"UTF-8 taken for Latin-1 in the {side.name}: {counted(len(hit), len(part))} of "
+        severity: Severity = "error" if len(hit) > max(2, OFTEN * len(part)) else "warning"
+        line = side.lines[hit[0]]
+        yield finding("text.mojibake", side.place(hit[0]), what + part.key, line, severity)
+
+
+def _normal(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
+    if not any(unicodedata.combining(c) for c in alphabet):
+        return
+    hit = [n for n, line in enumerate(side.lines) if not unicodedata.is_normalized("NFC", line)]
+    if hit:
+        what = f"the {side.name} is not NFC: {counted(len(hit), len(part))} of {part.key}"
+        yield finding("text.normal", side.place(hit[0]), what, side.lines[hit[0]])
+
+
+def _script(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
+    """Lines of which most letters are of a script that is rare on this side."""
+    counts = _scripts(side)
+    total = sum(counts.values())
+    rare = {s for s in map(script, alphabet) if s and counts[s] < total / 10}
+    foreign = {c for c in alphabet if script(c) in rare}
+    hit = [n for n in _having(side, foreign) if _mostly(side.lines[n], foreign)]
+    if total and hit:
+        usual = counts.most_common(1)[0][0].capitalize()
+        what = f"not in {usual} script in the {side.name}: {counted(len(hit), len(part))} of "
+        yield finding("text.script", side.place(hit[0]), what + part.key, side.lines[hit[0]])
+
+
+def _mostly(line: str, foreign: set[str]) -> bool:
+    known = [c in foreign for c in line if script(c)]
+    return len(known) > 2 and 2 * sum(known) > len(known)
+
+
+@cache
+def script(character: str) -> str:
+    """The script of a letter, as its name tells; nothing for what is no letter."""
+    if not character.isalpha():
+        return ""
+    first = unicodedata.name(character, "").partition(" ")[0]
+    return "CJK" if first in ("HIRAGANA", "KATAKANA") else first if first in SCRIPTS else ""
+
+
+def _scripts(side: Side) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for character, count in Counter("".join(side.sample(SAMPLE))).items():
+        if found := script(character):
+            counts[found] += count
+    return counts
+
+
+def _cut(part: Part, side: Side) -> Iterator[Finding]:
+    """Many lines of exactly the greatest length, which hardly any is near to."""
+    counts = Counter(map(len, side.lines))
+    most = max(counts)
+    near = sum(counts[most - n] for n in range(1, 6))
+    if most >= 20 and counts[most] > max(20, OFTEN * len(part) / 2, 2 * near):
+        first = next(n for n, line in enumerate(side.lines) if len(line) == most)
+        what = f"cut at {most} characters in the {side.name}: {counted(counts[most], len(part))}"
+        yield finding(
+            "text.cut", side.place(first), f"{what} of {part.key}", side.lines[first][-40:]
+        )
+
+
+# Form
+
+
+class Form:
+    """How the text of a side is written."""
+
+    def __init__(self, side: Side) -> None:
+        lines = side.sample(SAMPLE)
+        counts = Counter("".join(lines))
+        self.case = _case(counts)
+        scripts = _scripts(side)
+        self.script = scripts.most_common(1)[0][0].capitalize() if scripts else ""
+        apart, glued = (sum(bool(p.search(line)) for line in lines) for p in (APART, GLUED))
+        known = apart + glued >= 20
+        self.apart = apart / (apart + glued) if known else 0.5
+        """The share of lines whose punctuation stands apart from words; ½ if there is none."""
+        self.pairs = letters(lines)
+
+    def like(self, other: "Form") -> float:
+        """The cosine of the counts of pairs of letters; 1 for too little text to tell."""
+        if min(sum(self.pairs.values()), sum(other.pairs.values())) < 2000:
+            return 1.0
+        dot = sum(count * other.pairs[pair] for pair, count in self.pairs.items())
+        norms = (sqrt(sum(c * c for c in form.pairs.values())) for form in (self, other))
+        return dot / (next(norms) * next(norms))
+
+
+def _case(counts: Counter[str]) -> str:
+    """usual, none, or something else: all capitals, no letters that have any, too little text."""
+    upper = sum(count for c, count in counts.items() if c.isupper())
+    both = upper + sum(count for c, count in counts.items() if c.islower())
+    if both < 1000:
+        return "other"
+    if upper <= NO_CAPITALS * both:
+        return "none"
+    return "usual" if CAPITALS[0] <= upper / both <= CAPITALS[1] else "other"

@@ -1,0 +1,239 @@
+"""manifest.json: the files of a folder, with size and SHA-256 of each; checked before any is used.
+
+    {"format": 2, "files": {"model.safetensors": {"size": 5120, "sha256": "…"}, …}, …}
+
+A run's folder has one of what it was made with, and each checkpoint has one of its own.
+
+    format 1   a checkpoint's files
+    format 2   also, as `run`, what the run was made with, as `records`, what metrics.jsonl began
+               with when it was saved, and a hash of itself
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from regard.errors import UserError
+
+FORMAT = 2
+NAME = "manifest.json"
+RECIPE = "recipe.toml"
+HIDDEN_RECIPE = f".{RECIPE}"
+ASIDE = ("data.json", "environment.json")
+"""Files of a run that tell something and decide nothing."""
+LARGEST = 1 << 23
+"""Bytes of a JSON file, and of the header of a file of tensors. A hostile one could be larger."""
+LIMITS = {".toml": 1 << 20, ".json": 1 << 26}
+"""The same for what stands in a run's folder itself: recipe, tokenizers, labels."""
+
+Table = dict[str, Any]
+Files = Mapping[str, Mapping[str, Any]]
+
+
+def _from_1(manifest: Table) -> Table:
+    """Format 1 did not say which run a checkpoint is of, nor what was recorded before it."""
+    return manifest | {"format": 2, "run": {}, "records": {}}
+
+
+UPGRADES: dict[int, Callable[[Table], Table]] = {1: _from_1}
+
+
+def write(folder: Path, paths: Mapping[str, Path], run: Files, records: Files) -> None:
+    """List these files of `folder`; all of them, the list and the folder are put on the disk."""
+    for path in paths.values():
+        sync(path)
+    _put(folder, {name: entry(path) for name, path in sorted(paths.items())}, run, records)
+
+
+def _put(folder: Path, files: Files, run: Files, records: Files) -> None:
+    table = signed({"format": FORMAT, "files": files, "run": run, "records": records})
+    writing = folder / f".{NAME}"
+    writing.write_text(json.dumps(table, indent=1), encoding="utf-8")
+    sync(writing)
+    writing.replace(folder / NAME)
+    sync(folder)
+
+
+def signed(table: Table) -> Table:
+    """With a hash of itself, so that a damaged list does not accuse the files in it."""
+    rest = {key: value for key, value in table.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True)
+    return rest | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def read(folder: Path) -> Table:
+    """A folder's manifest in the present format; ValueError if it is none."""
+    table = read_json(folder / NAME)
+    number = table.get("format")
+    if not isinstance(number, int) or not 1 <= number <= FORMAT:
+        raise ValueError(f"{NAME}: format {number}, but this version of regard reads 1 to {FORMAT}")
+    if number > 1 and table != signed(table):
+        raise ValueError(f"{NAME} is damaged")
+    while table["format"] < FORMAT:
+        table = UPGRADES[table["format"]](table)
+    for section in ("files", "run", "records"):
+        if not _is_files(table.get(section)):
+            raise ValueError(f"{NAME}: {section!r} does not give a size and a hash for each file")
+    return table
+
+
+def _is_files(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(told, dict)
+        and isinstance(told.get("size"), int)
+        and isinstance(told.get("sha256"), str)
+        for told in value.values()
+    )
+
+
+def read_json(path: Path) -> Table:
+    """The object in a JSON file of reasonable size; ValueError if there is none."""
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path.name} is larger than {LARGEST:,} bytes")
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    if not isinstance(table, dict):
+        raise ValueError(f"{path.name} is not a JSON object")
+    return table
+
+
+def fault(folder: Path, files: Files) -> str | None:
+    """What is wrong with these files of `folder`, or None."""
+    for name, told in files.items():
+        parts = Path(name).parts
+        if not parts or "\\" in name or ".." in parts or Path(name).is_absolute():
+            return f"{name!r} is not the name of a file in it"
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != told["size"] or entry(path) != told:
+            return f"{name} is damaged"
+        if path.suffix == ".safetensors" and (reason := _unreadable(path)):
+            return f"{name} is damaged: {reason}"
+    return None
+
+
+def begins(path: Path, told: Mapping[str, Any]) -> bool:
+    """Whether a file that only grows still begins as it did."""
+    return path.is_file() and entry(path, told["size"]) == told
+
+
+def entry(path: Path, size: int | None = None) -> Table:
+    """Size and hash of a file, or of its first `size` bytes."""
+    if size is None:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+        return {"size": path.stat().st_size, "sha256": digest.hexdigest()}
+    digest, rest = hashlib.sha256(), size
+    with path.open("rb") as file:
+        while rest and (block := file.read(min(rest, 1 << 20))):
+            digest.update(block)
+            rest -= len(block)
+    return {"size": size - rest, "sha256": digest.hexdigest()}
+
+
+def _unreadable(path: Path) -> str | None:
+    """Why a file of tensors cannot be opened, whatever its hash says."""
+    with path.open("rb") as file:
+        if int.from_bytes(file.read(8), "little") > LARGEST:
+            return "its header is too large"
+    try:
+        with safe_open(path, "pt"):
+            return None
+    except (SafetensorError, OSError) as error:
+        return str(error)
+
+
+def seal(folder: Path) -> None:
+    """List all that a new run was made with. Its recipe, still hidden, gets its name last: a folder
+    without a recipe is not a run."""
+    hidden = folder / HIDDEN_RECIPE
+    made = [path for path in folder.rglob("*") if path.name[0] != "."]
+    for path in made:
+        sync(path)
+    names = {path.relative_to(folder).as_posix(): path for path in made if path.is_file()}
+    write(folder, names | {RECIPE: hidden}, {}, {})
+    hidden.rename(folder / RECIPE)
+    sync(folder)
+    sync(folder.parent)
+
+
+def sealed(folder: Path, *, whole: bool = False) -> Files:
+    """What a run was made with; a file that was changed since is refused. To predict, not all are
+    needed; to train, `whole` asks for all that decide anything. Runs of format 1 have no list."""
+    check_kinds(folder)
+    files = _made_with(folder)
+    told = {name: told for name, told in files.items() if name not in ASIDE}
+    try:
+        found = fault(folder, told if whole else needed(files))
+    except (OSError, ValueError) as error:
+        found = str(error)
+    if found:
+        raise UserError(
+            f"{folder}: {found}. It was made when the run was, and nothing changes it since: "
+            "put it back from a copy, or start a new run"
+        )
+    return files
+
+
+def _made_with(folder: Path) -> Files:
+    """What the run's manifest lists, or if that is missing or damaged, what a checkpoint says."""
+    numbered = sorted(folder.glob("checkpoints/[0-9]*"), reverse=True)
+    for source in (folder, *numbered, folder / "model"):
+        with suppress(OSError, ValueError):
+            table = read(source)
+            if files := table["files" if source == folder else "run"]:
+                return dict(files)
+    if (folder / NAME).exists():
+        raise UserError(f"{folder / NAME} is damaged, and no checkpoint repeats what it said")
+    return {}
+
+
+def restore(folder: Path, files: Files) -> str | None:
+    """Write a run's manifest again if it is missing or damaged; tells what was wrong with it."""
+    with suppress(OSError, ValueError):
+        read(folder)
+        return None
+    if not files:
+        return None
+    _put(folder, files, {}, {})
+    return f"{folder / NAME} was missing or damaged: written again, as the checkpoints have it"
+
+
+def needed(files: Files) -> Files:
+    """Of a run's files those that weights mean nothing without: recipe, tokenizers, labels, …"""
+    return {name: told for name, told in files.items() if "/" not in name and name not in ASIDE}
+
+
+def check_kinds(folder: Path) -> None:
+    """Refuse whatever is neither a file nor a folder (a link could lead out of a run), and recipes
+    and tokenizers of a size that none has."""
+    for path in folder.rglob("*"):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            what = "a link" if stat.S_ISLNK(status.st_mode) else "neither a file nor a folder"
+            raise UserError(
+                f"{path} is {what}: a run holds its own files. Remove it, or copy it in"
+            )
+        if path.parent == folder and status.st_size > LIMITS.get(path.suffix, status.st_size):
+            raise UserError(f"{path} is larger than {LIMITS[path.suffix]:,} bytes: not a run's own")
+
+
+def sync(path: Path) -> None:
+    """Have the kernel put it on the disk. (Folders cannot be synced on Windows.)"""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
