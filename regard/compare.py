@@ -41,15 +41,15 @@ class Entry:
     parameters: int
     updates: int
     tokens: int
-    """Target tokens that it was trained on."""
+    """Targets that it was trained on: tokens, labels, tags, values."""
     cpu_seconds: float
     fastest: float | None
     median: float | None
-    """Target tokens per second while training."""
+    """Targets per second while training."""
     metric: str
     """The validation figure that its recipe goes by."""
     curves: Mapping[str, Curve]
-    """{figure: (target tokens, values)}"""
+    """{figure: (targets, values)}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +77,16 @@ class Comparison:
         plain: dict[str, Callable[[Entry], float | None]] = {
             "parameters": lambda e: e.parameters,
             "updates": lambda e: e.updates,
-            "target tokens trained on": lambda e: e.tokens,
+            "targets trained on": lambda e: e.tokens,
             "CPU seconds": lambda e: e.cpu_seconds,
-            "target tokens/s, best": lambda e: e.fastest,
-            "target tokens/s, median": lambda e: e.median,
+            "targets/s, best": lambda e: e.fastest,
+            "targets/s, median": lambda e: e.median,
         }
         rows += [(what, *(_whole(get(e)) for e in self.runs)) for what, get in plain.items()]
         return rows + self._learning()
 
     def _learning(self) -> list[tuple[str, ...]]:
-        """The validation figure of the recipes at a few numbers of target tokens."""
+        """The validation figure of the recipes at a few numbers of targets."""
         metrics = {entry.metric for entry in self.runs}
         curves = [entry.curves.get(entry.metric) for entry in self.runs]
         known = [curve for curve in curves if curve]
@@ -96,7 +96,7 @@ class Comparison:
         places = [last * n // PLACES_SHOWN for n in range(1, PLACES_SHOWN + 1)]
         what = metrics.pop()
         return [
-            (f"{what} at {place / 1e6:.3g} M tokens", *(_at(curve, place) for curve in curves))
+            (f"{what} at {place / 1e6:.3g} M targets", *(_at(curve, place) for curve in curves))
             for place in places
         ]
 
@@ -136,7 +136,7 @@ def _whole(value: float | None) -> str:
 
 
 def _at(curve: Curve | None, place: int) -> str:
-    """The last value at a number of tokens or before it."""
+    """The last value at a number of targets or before it."""
     points = zip(*curve, strict=True) if curve else ()
     passed = [value for tokens, value in points if tokens <= place]
     return f"{passed[-1]:.4g}" if passed else ""
@@ -242,7 +242,7 @@ def _entry(
 
 
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
-    """{figure: (target tokens, values)}: what validation told, and the training's own loss."""
+    """{figure: (targets, values)}: what validation told, and the training's own loss."""
     points: dict[str, dict[int, float]] = {}
     for record in records:
         figures = {k: v for k, v in record.items() if k not in NO_PANEL}

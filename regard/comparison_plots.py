@@ -7,37 +7,28 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from regard import drawing
+from regard.drawing import COLOURS, HATCHES, INK, STROKES
 from regard.errors import UserError
 from regard.metrics import Score
-from regard.plots import (
-    COLOURS,
-    HATCHES,
-    INK,
-    STROKES,
-    Curve,
-    _name,
-    _save,
-    _style,
-    _text,
-    _ticks,
-)
+from regard.plots import Curve
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
 Curves = Mapping[str, Mapping[str, Curve]]
-"""{figure: {run: (target tokens, values)}}"""
+"""{figure: {run: (targets, values)}}"""
 Bars = Mapping[str, Mapping[str, Mapping[str, Score]]]
 """{label of the axis: {run: {category: score}}}"""
 
 
 def comparison(runs: Sequence[str], curves: Curves, bars: Bars, path: Path | str) -> None:
     """Runs side by side: see `comparison_figure`."""
-    _save(lambda: comparison_figure(runs, curves, bars), path)
+    drawing.save(lambda: comparison_figure(runs, curves, bars), path)
 
 
-@_style()
+@drawing.style()
 def comparison_figure(
     runs: Sequence[str], curves: Curves, bars: Bars
 ) -> "matplotlib.figure.Figure":
@@ -63,7 +54,7 @@ def comparison_figure(
         _draw_bars(ax, runs, label, groups)
     figure.legend(
         [_patch(number) for number in range(len(runs))],
-        [_text(run) for run in runs],
+        [drawing.text(run) for run in runs],
         loc="outside upper center",
         ncols=min(len(runs), columns),
     )
@@ -98,9 +89,9 @@ def _draw_curves(
                 markersize=3,
                 linewidth=1.3,
             )
-    _ticks(ax.xaxis)
-    _ticks(ax.yaxis)
-    ax.set(xlabel="target tokens", ylabel=_name(quantity))
+    drawing.ticks(ax.xaxis)
+    drawing.ticks(ax.yaxis)
+    ax.set(xlabel="targets", ylabel=drawing.name(quantity))
 
 
 def _draw_bars(
@@ -127,12 +118,12 @@ def _draw_bars(
             yerr=np.array([_whiskers(score) for score in found]).T,
             error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": INK},
         )
-    ax.set_xticks(range(len(categories)), [_text(name, 20) for name in categories])
+    ax.set_xticks(range(len(categories)), [drawing.text(name, 20) for name in categories])
     ax.tick_params(axis="x", length=0)
     ax.grid(False, axis="x")
     ax.margins(y=0.1)
     title, _, unit = label.partition(", by ")
-    ax.set(xlabel=_text(unit), ylabel=_name(title))
+    ax.set(xlabel=drawing.text(unit), ylabel=drawing.name(title))
 
 
 def _whiskers(score: Score | None) -> tuple[float, float]:

@@ -97,7 +97,7 @@ def load(path: Path, overrides: Iterable[str] = ()) -> Recipe:
         raise RecipeError(f"{found}: not UTF-8: {error}") from None
     except OSError as error:
         raise RecipeError(f"{found}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise RecipeError(f"{found}: not TOML: {error}") from None
     return _changed(table, found.parent, Place(found, text, tuple(overrides)))
 

@@ -16,8 +16,11 @@ from regard.tasks.translate import collate
 SAMPLES = 10
 
 
-def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool) -> None:
-    """Train on the phrasebook, score it, show samples and a picture, say what to try next."""
+def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool) -> bool:
+    """Train on the phrasebook, score it, show samples and a picture, say what to try next.
+
+    False if it was interrupted.
+    """
     name = f"phrasebook-{languages}"
     with display.waiting("writing the phrasebook"):
         catalogue.get(name)
@@ -29,7 +32,7 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
         progress = runs.train(run, [screen.show], tick=screen.tick)
     if not progress.finished:
         display.summary(run, progress)
-        return
+        return False
     predictor = front.Predictor(run)
     with display.waiting("translating sentences that it has never seen"):
         scores, predictions = predictor.evaluate("test")
@@ -46,6 +49,7 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
         print(json.dumps(result, ensure_ascii=False))
     else:
         _show(folder, scores, samples, picture)
+    return True
 
 
 def draw_attention(predictor: front.Predictor, source: str, target: str, path: Path) -> None:

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -62,6 +62,8 @@ class Compared:
     system: str
     score: Score
     mean: float
+    half: float
+    """Half of the 95 % interval around the mean, before it is cut to what scores can be."""
     p: float | None
 
 
@@ -71,6 +73,9 @@ class Comparison:
 
     baseline: str
     scores: Mapping[str, tuple[Compared, ...]]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
     def table(self) -> str:
         """A line per system and a column per metric: score (mean ± half the interval) p."""
@@ -91,8 +96,7 @@ class Comparison:
 def _column(rows: Sequence[Compared]) -> list[str]:
     cells = [f"{rows[0].score.name} (mean ± 95 %)"]
     for row in rows:
-        half = (row.score.high or 0.0) - row.mean
-        cell = f"{row.score.value:.2f} ({row.mean:.2f} ± {half:.2f})"
+        cell = f"{row.score.value:.2f} ({row.mean:.2f} ± {row.half:.2f})"
         if row.p is not None:
             cell += f" p = {row.p:.4f}" + ("*" if row.p < 0.05 else "")
         cells.append(cell)
@@ -336,9 +340,13 @@ def _resampled(
         # Equal output differs by 0 in every sample, which the test takes for no accident.
         if p is not None and list(hypotheses) == list(named[0][1]):
             p = 1.0
-        low, high = float(result.mean - result.ci), float(result.mean + result.ci)
+        mean, half = float(result.mean), float(result.ci)
+        # sacrebleu's interval is symmetric, and so may leave what a score can be.
+        low, high = max(0.0, mean - half), mean + half
+        if metric != "TER":
+            high = min(100.0, high)
         score = _score(metric, result.score, signature, low, high)
-        compared.append(Compared(system=name, score=score, mean=float(result.mean), p=p))
+        compared.append(Compared(system=name, score=score, mean=mean, half=half, p=p))
     return tuple(compared)
 
 

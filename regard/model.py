@@ -5,6 +5,7 @@ that `named_parameters` gives it first.
 """
 
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal
 
 import torch
@@ -102,15 +103,23 @@ def build(config: Config, sizes: Sizes) -> Model:
     tied = target.weight if target is not None and config.tie != "none" else None
     outputs = sizes.target or sizes.labels or sizes.values * sizes.steps
     fixed = _positions(config, sizes, encoder)
+    if fixed and "positions" not in signature(module("heads", config.head.kind).Head).parameters:
+        raise RecipeError(
+            f"model.input.kind: {getattr(config.input, 'kind', '')!r} reads a series of numbers, "
+            f"model.head.kind = {config.head.kind!r} says none"
+        )
     head = _part("heads", config.head, "Head", config.dim, outputs, tied, **fixed)
     return Model(_input(config, sizes, target), encoder, decoder, head)
 
 
 def check(config: Config) -> None:
     """Refuse parts that do not fit together: no data is needed for that, and no memory."""
-    with torch.device("meta"):
-        series = {"values": config.dim, "length": 1024, "steps": 8}
-        build(config, Sizes(source=8, target=8, labels=8, characters=8, shared=True, **series))
+    series = {"values": config.dim, "length": 1024, "steps": 8}
+    try:
+        with torch.device("meta"):
+            build(config, Sizes(source=8, target=8, labels=8, characters=8, shared=True, **series))
+    except (RuntimeError, OverflowError, MemoryError) as error:
+        raise RecipeError(f"model: no machine has room for it: {error}") from None
 
 
 def _positions(config: Config, sizes: Sizes, encoder: Any) -> dict[str, int]:

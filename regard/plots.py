@@ -1,20 +1,18 @@
 """Pictures of a training, of attention, of scores: PNG or SVG by the name's ending.
 
-Every picture has two functions: `x_figure(…)` draws it, `x(…, path)` writes it. Matplotlib is
-imported when the first one is drawn; pyplot, which keeps every figure it makes, is never used.
+Every picture has two functions: `x_figure(…)` draws it, `x(…, path)` writes it.
 """
 
 import math
-import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from regard import drawing
+from regard.drawing import COLOURS, HATCHES, INK, STROKES
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,91 +20,18 @@ if TYPE_CHECKING:
     import matplotlib.axis
     import matplotlib.figure
 
-# Okabe and Ito's colours, told apart with any kind of colour vision; the yellow, too pale for
-# lines on white, is left out.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-HATCHES = ("", "///", "...", "xxx")
-STROKES = ("-", "--", ":", "-.")
-INK, GRID = "#333333", "#DDDDDD"
-
-STYLE = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": INK,
-    "axes.grid": True,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 9,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10,
-    "figure.dpi": 150,
-    "figure.titlesize": 11,
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "hatch.linewidth": 0.6,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "savefig.dpi": 150,
-    "svg.fonttype": "none",  # text stays text: small files that can be searched
-    "svg.hashsalt": "regard",  # equal pictures are equal files
-    "text.color": INK,
-    "text.parse_math": False,  # a dollar is a dollar
-    "xtick.color": INK,
-    "xtick.labelsize": 8,
-    "ytick.color": INK,
-    "ytick.labelsize": 8,
-}
-# For what the main font lacks, the first of these that are installed.
-FALLBACKS = (
-    "Noto Sans CJK JP", "Noto Sans CJK SC", "Source Han Sans", "WenQuanYi Micro Hei",
-    "Hiragino Sans", "PingFang SC", "Apple SD Gothic Neo", "Yu Gothic", "Microsoft YaHei",
-    "Malgun Gothic", "Arial Unicode MS",
-)  # fmt: skip
-
-PLACES = {"update", "tokens", "epoch", "index", "seconds", "time"}
+PLACES = {"update", "tokens", "epoch", "index", "seconds", "cpu_seconds", "time"}
 """Numbers of a record that say where and when: no curves."""
-
-NAMES = {
-    "bleu": "BLEU",
-    "cer": "character error rate (%)",
-    "chrf": "chrF",
-    "exact": "exact match (%)",
-    "line_error_rate": "lines wrong (%)",
-    "nll": "negative log-likelihood",
-    "per": "phoneme error rate (%)",
-    "ter": "TER",
-    "tokens_per_second": "target tokens per second",
-    "train": "training",
-    "wer": "word error rate (%)",
-}
 
 Curve = tuple[list[int], list[float]]
 
 
-@contextmanager
-def _style() -> Iterator[None]:
-    """Our look, whatever the user's matplotlibrc says; all is as before afterwards."""
-    import matplotlib
-    from matplotlib import font_manager
-
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    fonts = ["DejaVu Sans", *(name for name in FALLBACKS if name in installed), "sans-serif"]
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        # A character that no font has is drawn as a box.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(cast(Any, STYLE | {"font.family": fonts}))
-        yield
-
-
 def curves(records: Sequence[Mapping[str, Any]], path: Path | str) -> None:
     """A run's training curves, from its metrics: see `curves_figure`."""
-    _save(lambda: curves_figure(records), path)
+    drawing.save(lambda: curves_figure(records), path)
 
 
-@_style()
+@drawing.style()
 def curves_figure(records: Sequence[Mapping[str, Any]]) -> "matplotlib.figure.Figure":
     """One panel per quantity, over the updates; training and validation share a panel.
 
@@ -132,18 +57,18 @@ def curves_figure(records: Sequence[Mapping[str, Any]]) -> "matplotlib.figure.Fi
             [handles[kind]] = ax.plot(
                 updates, values, color=colour, marker=marker, markersize=3, linewidth=1.3
             )
-        ax.set_ylabel(_name(quantity))
+        ax.set_ylabel(drawing.name(quantity))
     last = max(n for lines in panels.values() for updates, _ in lines.values() for n in updates)
     for number, ax in enumerate(axes):
         ax.set_xlim(0, 1.02 * max(last, 1))
-        _ticks(ax.xaxis, integer=True)
-        _ticks(ax.yaxis)
+        drawing.ticks(ax.xaxis, integer=True)
+        drawing.ticks(ax.yaxis)
         if number + columns >= len(panels):
             ax.set_xlabel("updates")
         if number >= len(panels):
             ax.remove()
     _token_axes(list(axes[: min(columns, len(panels))]), records)
-    names = [_name(kind) for kind in handles]
+    names = [drawing.name(kind) for kind in handles]
     figure.legend(handles.values(), names, loc="outside upper center", ncols=len(names))
     return figure
 
@@ -180,7 +105,7 @@ def _is_number(value: object) -> bool:
 def _token_axes(
     axes: Sequence["matplotlib.axes.Axes"], records: Sequence[Mapping[str, Any]]
 ) -> None:
-    """A second axis on top that counts target tokens, if the records do."""
+    """A second axis on top that counts targets, if the records do."""
     seen = {0: 0}
     for record in records:
         if "update" in record and _is_number(record.get("tokens")):
@@ -200,8 +125,8 @@ def _token_axes(
 
     for ax in axes:
         top = ax.secondary_xaxis("top", functions=(forward, backward))
-        top.set_xlabel("target tokens")
-        _ticks(top.xaxis)
+        top.set_xlabel("targets")
+        drawing.ticks(top.xaxis)
 
 
 def attention(
@@ -213,10 +138,10 @@ def attention(
     panel: str = "head",
 ) -> None:
     """Where every target position looks: see `attention_figure`."""
-    _save(lambda: attention_figure(weights, source, target, title, panel), path)
+    drawing.save(lambda: attention_figure(weights, source, target, title, panel), path)
 
 
-@_style()
+@drawing.style()
 def attention_figure(
     weights: npt.ArrayLike,
     source: Sequence[str],
@@ -236,9 +161,9 @@ def attention_figure(
     shape = (len(target), len(source))
     if heads.ndim != 3 or heads.shape[1:] != shape or not heads.size:
         raise ValueError(f"weights {np.shape(weights)} for (target, source) labels {shape}")
-    rows, columns = _grid(*heads.shape)
+    rows, columns = drawing.grid(*heads.shape)
     cell = min(0.2, 15 / (columns * len(source)), 15 / (rows * len(target)))  # inches
-    above, beside = [_text(token) for token in source], [_text(token) for token in target]
+    above, beside = ([drawing.text(token) for token in side] for side in (source, target))
     wide, high = max(cell * len(source), 0.6), max(cell * len(target), 0.3)
     figure = Figure(
         figsize=(
@@ -268,16 +193,16 @@ def attention_figure(
     bar = figure.colorbar(image, ax=panels, label="attention weight", aspect=30, pad=0.02)
     bar.outline.set_visible(False)
     if title:
-        figure.suptitle(_text(title, 120))
+        figure.suptitle(drawing.text(title, 120))
     return figure
 
 
 def matrix(counts: npt.ArrayLike, names: Sequence[str], path: Path | str, title: str = "") -> None:
     """Which labels are taken for which: see `matrix_figure`."""
-    _save(lambda: matrix_figure(counts, names, title), path)
+    drawing.save(lambda: matrix_figure(counts, names, title), path)
 
 
-@_style()
+@drawing.style()
 def matrix_figure(
     counts: npt.ArrayLike, names: Sequence[str], title: str = ""
 ) -> "matplotlib.figure.Figure":
@@ -293,7 +218,7 @@ def matrix_figure(
     totals = table.sum(1, keepdims=True)
     shares = np.divide(table, totals, out=np.zeros(table.shape), where=totals > 0)
     cell = min(0.5, max(0.13, 9 / len(names)), 30 / len(names))  # inches
-    labels = [_text(name) for name in names]
+    labels = [drawing.text(name) for name in names]
     side, margin = cell * len(names), 0.07 * max(map(len, labels))
     figure = Figure(figsize=(2.1 + margin + side, 1.0 + margin + side), layout="constrained")
     ax = figure.subplots()
@@ -312,20 +237,8 @@ def matrix_figure(
     bar = figure.colorbar(image, ax=ax, label="share of the true label", aspect=30, pad=0.02)
     bar.outline.set_visible(False)
     if title:
-        figure.suptitle(_text(title, 120))
+        figure.suptitle(drawing.text(title, 120))
     return figure
-
-
-def _grid(heads: int, high: int, wide: int) -> tuple[int, int]:
-    """(rows, columns) of panels that together come near to three by two and leave few gaps."""
-
-    def waste(columns: int) -> float:
-        rows = math.ceil(heads / columns)
-        gaps = rows * columns - heads
-        return abs(math.log(columns * wide / (rows * high) / 1.5)) + gaps / heads
-
-    columns = min(range(1, heads + 1), key=waste)
-    return math.ceil(heads / columns), columns
 
 
 def _label_tokens(
@@ -350,10 +263,10 @@ def bars(
     errors: Mapping[str, Mapping[str, SupportsFloat]] | None = None,
 ) -> None:
     """A number per category for several runs: see `bars_figure`."""
-    _save(lambda: bars_figure(groups, title, xlabel, ylabel, errors), path)
+    drawing.save(lambda: bars_figure(groups, title, xlabel, ylabel, errors), path)
 
 
-@_style()
+@drawing.style()
 def bars_figure(
     groups: Mapping[str, Mapping[str, SupportsFloat]],
     title: str,
@@ -392,7 +305,7 @@ def bars_figure(
         handles.append(drawn[0])
         if slot * width > 0.28:  # inches: room for four figures
             ax.bar_label(drawn, fmt=_four_figures, fontsize=7, padding=1)
-    labels = [_text(name) for name in categories]
+    labels = [drawing.text(name) for name in categories]
     crowded = 0.075 * max(map(len, labels)) > 0.95 * slot
     slanted: dict[str, Any] = (
         {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
@@ -401,10 +314,10 @@ def bars_figure(
     ax.tick_params(axis="x", length=0)
     ax.grid(False, axis="x")
     ax.margins(y=0.1)
-    ax.set(xlabel=_text(xlabel, 80), ylabel=_text(ylabel, 80))
-    ax.set_title(_text(title, 120), loc="left")
+    ax.set(xlabel=drawing.text(xlabel, 80), ylabel=drawing.text(ylabel, 80))
+    ax.set_title(drawing.text(title, 120), loc="left")
     if len(groups) > 1:
-        names = [_text(run) for run in groups]
+        names = [drawing.text(run) for run in groups]
         figure.legend(handles, names, loc="outside right upper")
     return figure
 
@@ -418,10 +331,10 @@ def lines(
     log: bool = False,
 ) -> None:
     """A number per place 1, 2, … for several runs: see `lines_figure`."""
-    _save(lambda: lines_figure(groups, title, xlabel, ylabel, log), path)
+    drawing.save(lambda: lines_figure(groups, title, xlabel, ylabel, log), path)
 
 
-@_style()
+@drawing.style()
 def lines_figure(
     groups: Mapping[str, Sequence[SupportsFloat]],
     title: str,
@@ -447,15 +360,15 @@ def lines_figure(
             linewidth=1.3,
             marker="o" if len(heights) == 1 else None,
         )
-    _ticks(ax.xaxis, integer=True)
-    _ticks(ax.yaxis)
+    drawing.ticks(ax.xaxis, integer=True)
+    drawing.ticks(ax.yaxis)
     if log:
         ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(lambda value, _: _power(value))
-    ax.set(xlabel=_text(xlabel, 80), ylabel=_text(ylabel, 80))
-    ax.set_title(_text(title, 120), loc="left")
+        ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))
+    ax.set(xlabel=drawing.text(xlabel, 80), ylabel=drawing.text(ylabel, 80))
+    ax.set_title(drawing.text(title, 120), loc="left")
     if len(groups) > 1:
-        names = [_text(run) for run in groups]
+        names = [drawing.text(run) for run in groups]
         figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
     return figure
 
@@ -466,60 +379,3 @@ def _column(values: Mapping[str, SupportsFloat], names: Sequence[str]) -> npt.ND
 
 def _four_figures(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def _ticks(axis: "matplotlib.axis.Axis", integer: bool = False) -> None:
-    """Few ticks, and short: 1500000 is 1.5M."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=integer))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
-
-
-def _short(value: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
-
-
-def _power(value: float) -> str:
-    """10⁻⁵ for a high or low power of ten; any other number as it is."""
-    power = round(math.log10(value)) if value > 0 else 0
-    if abs(power) < 3 or not math.isclose(value, 10.0**power):
-        return f"{value:g}"
-    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def _name(key: str) -> str:
-    return NAMES.get(key) or _text(key.replace("_", " "))
-
-
-def _text(text: str, limit: int = 40) -> str:
-    """Text that any picture can hold: what is invisible is shown, what is too long is cut."""
-
-    shown = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
-    shown = "␣" * len(shown) if shown.isspace() else shown
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
-
-
-def _save(draw: Callable[[], "matplotlib.figure.Figure"], path: Path | str) -> None:
-    """Whole or not at all: written under another name, then renamed."""
-    path = Path(path)
-    # Neither date nor version: equal pictures are equal files.
-    metadata = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
-    kind = path.suffix.lower()
-    if kind not in metadata:
-        raise UserError(f"{path}: a picture's name must end in .png or .svg")
-    figure = draw()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with _style():
-            figure.savefig(temporary, format=kind[1:], metadata=metadata[kind], bbox_inches="tight")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

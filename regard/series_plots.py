@@ -1,4 +1,4 @@
-"""Pictures of forecasts, in the style of `plots`."""
+"""Pictures of forecasts, in the style of `drawing`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import drawing
+from regard.drawing import COLOURS, INK
 from regard.errors import UserError
-from regard.plots import COLOURS, INK, _save, _style, _text, _ticks
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -30,10 +31,10 @@ def forecast(
     title: str,
 ) -> None:
     """A forecast beside what came: see `forecast_figure`."""
-    _save(lambda: forecast_figure(names, past, future, mean, low, high, title=title), path)
+    drawing.save(lambda: forecast_figure(names, past, future, mean, low, high, title=title), path)
 
 
-@_style()
+@drawing.style()
 def forecast_figure(
     names: Sequence[str],
     past: Values,
@@ -64,16 +65,16 @@ def forecast_figure(
             ax.plot(after, future[:, n], color=INK, linewidth=0.9, linestyle=":")
         ax.plot(after, mean[:, n], color=COLOURS[0], linewidth=1.3)
         ax.axvline(0.5, color=INK, linewidth=0.6, linestyle="--")
-        ax.set_title(_text(name), loc="left")
-        _ticks(ax.xaxis, integer=True)
-        _ticks(ax.yaxis)
+        ax.set_title(drawing.text(name), loc="left")
+        drawing.ticks(ax.xaxis, integer=True)
+        drawing.ticks(ax.yaxis)
     for ax in list(axes.flat)[count:]:
         ax.set_visible(False)
     for ax in list(axes.flat)[max(0, count - columns) : count]:  # the lowest of each column
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("steps from the last known value")
     _explain(figure, future is not None)
-    figure.suptitle(_text(title, 120))
+    figure.suptitle(drawing.text(title, 120))
     return figure
 
 

@@ -110,6 +110,14 @@ def test_wrong_calls_from_python(predictor: regard.Predictor):
         predictor.predict(["ka"], beems=3)
 
 
+def test_numbers_that_no_engine_computes_with_are_refused(predictor: regard.Predictor):
+    with pytest.raises(UserError, match="quantization: torch computes in float32, not in int8"):
+        regard.load(predictor.run.folder, engine="torch", quantization="int8")
+    quantized = regard.load(predictor.run.folder, quantization="int8")
+    with pytest.raises(UserError, match="engine ctranslate2: 'sample' search"):
+        quantized.predict(["ka"], search="sample")
+
+
 # Data
 
 

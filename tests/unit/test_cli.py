@@ -12,7 +12,8 @@ from typing import NamedTuple
 import pytest
 
 import regard
-from regard import cli
+from regard import cli, config
+from regard.train.loop import Progress
 from tests import corpus
 
 VERBS = sorted(cli.VERBS)
@@ -149,7 +150,7 @@ def test_a_wrong_call_is_told_what_is_right(arguments: tuple[str, ...], hint: st
         (("predict", "RUN", "--batch", "0"), 2, "batch: 0 must be ≥ 1"),
         (("predict", "RUN", "--batch", "-3"), 2, "batch: -3 must be ≥ 1"),
         (("predict", "RUN", "--beams", "0"), 2, "beams: 0"),
-        (("predict", "RUN", "--nbest", "4"), 2, "nbest: 4 is more than the 3"),
+        (("predict", "RUN", "--nbest", "4", "--json"), 2, "nbest: 4 is more than the 3"),
         (("predict", "RUN", "--temperature", "2"), 2, "temperature: beam search has only"),
         (("predict", "RUN", "--search", "sample", "--top-p", "1.5"), 2, "top_p: 1.5"),
         (("predict", "RUN", "--search", "greedy", "--beams", "2"), 2, "try search = beam"),
@@ -203,7 +204,20 @@ def test_evaluate(call, tmp_path: Path):
     assert {"bleu", "chrf"} <= scores["scores"].keys()
     assert scores["scores"]["chrf"]["signature"].startswith("nrefs:1")
     other = call("evaluate", corpus.trained(), "--against", corpus.trained(), "--json")
-    assert "comparison" in other.objects[0]
+    assert other.objects[0]["comparison"]["scores"]["bleu"][0]["p"] is None
+
+
+def test_evaluate_against_another_run(call, tmp_path: Path):
+    other = tmp_path / "other"
+    regard.train(corpus.write(tmp_path / "corpus"), "train.updates=2", to=other)
+    arguments = ("evaluate", corpus.trained(), "--against", other)
+    mine, theirs = call(*arguments, "--json").objects[0]["comparison"]["scores"]["chrf"]
+    assert (mine["system"], theirs["system"]) == (str(corpus.trained()), str(other))
+    assert mine["p"] is None and 0 < theirs["p"] < 0.05
+    assert mine["score"]["value"] > theirs["score"]["value"]
+    table = call(*arguments).out
+    assert f"paired bootstrap against {corpus.trained()}" in table
+    assert "p = " in next(line for line in table.splitlines() if line.startswith(str(other)))
 
 
 def test_predict_gives_a_line_for_each_line(call):
@@ -234,6 +248,7 @@ def test_predict_in_detail(call):
     assert short["status"] == "ok"
     assert empty == {"text": "", "status": "empty", "score": 0.0}
     assert cut["status"] == "cut"
+    assert result.err == "regard: standard input:3: too long to be read: cut\n"
     assert len(cut["source"]) == 21, "data.longest and the end"
     for found in (short, cut):
         count = len(found["tokens"])
@@ -245,6 +260,21 @@ def test_predict_in_detail(call):
     assert call("predict", corpus.trained(), "--json", data=data) == result
 
 
+def test_predict_within_a_length(call):
+    data = b"ka lo mi nu pe\nka\n"
+    shared = ("predict", corpus.trained(), "--json", "--length")
+    first, second = call(*shared, 2, data=data).objects
+    assert (first["status"], len(first["tokens"])) == ("capped", 2)
+    assert len(second["tokens"]) <= 2
+    assert call(*shared, 1000, data=data) == call(*shared[:3], data=data)
+    assert "length: 0 must be" in call(*shared, 0, data=data).err
+
+
+def test_predict_without_a_mark_at_the_beginning(call):
+    marked = call("predict", corpus.trained(), data=b"\xef\xbb\xbfka lo\n")
+    assert marked.out == call("predict", corpus.trained(), data=b"ka lo\n").out
+
+
 def test_the_n_best(call):
     options = ("--beams", 4, "--nbest", 3, "--json")
     (found,) = call("predict", corpus.trained(), *options, data=b"ka lo mi").objects
@@ -253,6 +283,7 @@ def test_the_n_best(call):
     assert scores == sorted(scores, reverse=True)
     assert found["alternatives"][0]["text"] == found["text"]
     assert len({each["text"] for each in found["alternatives"]}) == 3
+    assert "--format jsonl" in call("predict", corpus.trained(), *options[:-1], data=b"ka").err
 
 
 def test_samples_follow_the_seed_not_the_batch(call):
@@ -293,6 +324,26 @@ def test_score(call, tmp_path: Path):
     assert call("score", run, files[0]).code == 2
     (tmp_path / "target").write_text("Haus\n", encoding="utf-8")
     assert "3 sources, but 1 targets" in call("score", run, *files).err
+
+
+def test_a_data_set_that_is_not_here_is_described(call, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    plain = call("data", "show", "multi30k")
+    assert plain.code == 0
+    assert "licence: " in plain.out and "(not here)" in plain.out
+    assert "regard data get multi30k" in plain.err
+    (entry,) = call("data", "show", "multi30k", "--json").objects
+    assert (entry["present"], entry["sample"]) == (False, {})
+
+
+def test_an_interrupted_demo_is_told_by_its_exit_code(call, tmp_path: Path, monkeypatch):
+    recipe = config.load(corpus.write(tmp_path))
+    monkeypatch.setattr("regard.demo.catalogue.get", lambda name: None)
+    monkeypatch.setattr("regard.demo.front.prepared", lambda *_: (None, recipe))
+    monkeypatch.setattr("regard.demo.runs.train", lambda *_, **__: Progress(update=5))
+    result = call("demo", "--to", tmp_path / "run", "--json")
+    assert (result.code, result.out) == (130, "")
+    assert f"regard train --resume {tmp_path / 'run'}" in result.err
 
 
 # Pipes

@@ -94,9 +94,9 @@ def test_the_verb_prints_json_and_draws(runs: list[Path], tmp_path: Path, capsys
     assert [run["run"] for run in told["runs"]] == names
     assert set(told["runs"][0]["scores"]["bleu"]) >= {"value", "low", "high", "signature"}
     drawn = picture.read_text(encoding="utf-8")
-    assert "target tokens" in drawn and "length of the input in words" in drawn
+    assert "targets" in drawn and "length of the input in words" in drawn
     cli.main(["compare", *names, "--samples", "20"])
-    assert "target tokens/s, median" in capsys.readouterr().out
+    assert "targets/s, median" in capsys.readouterr().out
 
 
 def test_runs_on_other_data_are_refused(runs: list[Path]):
@@ -215,7 +215,7 @@ def test_scores_of_other_definitions_are_marked():
         part="test", quality="bleu", unit="words", runs=(one, entry("two", "tok:13a"))
     )
     assert same.notes() == ["bleu|tok:13a"]
-    assert {row[0]: row[1:] for row in same.rows()}["target tokens/s, best"] == ("", "")
+    assert {row[0]: row[1:] for row in same.rows()}["targets/s, best"] == ("", "")
 
 
 def test_the_picture_has_a_panel_for_each_figure_and_whiskers_for_intervals():

@@ -160,6 +160,15 @@ def test_table_says_all():
     assert sum("bs:50|seed:12345" in note for note in notes) == 2
 
 
+def test_intervals_stay_within_what_scores_can_be():
+    """Three lines, of which two are right: the symmetric interval goes beyond 100, and below 0."""
+    lines = [*LINES[:2], "none of this"]
+    compared = paired_bootstrap({"": lines}, LINES[:3], samples=50, metrics=["bleu", "ter"]).scores
+    [bleu], [ter] = compared["bleu"], compared["ter"]
+    assert bleu.mean + bleu.half > 100 > ter.mean > 0 > ter.mean - ter.half
+    assert (bleu.score.high, ter.score.low) == (100.0, 0.0)
+
+
 def test_paired_bootstrap_names_the_short_system():
     with pytest.raises(UserError, match=r"59 hypotheses of new, but 60 references"):
         paired_bootstrap({"base": LINES, "new": LINES[1:]}, LINES)

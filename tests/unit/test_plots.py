@@ -14,7 +14,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from regard import plots
+from regard import drawing, plots
 from regard.errors import UserError
 
 RECORDS: list[dict[str, Any]] = [
@@ -84,16 +84,27 @@ def png_size(path: Path) -> tuple[int, int]:
 def test_curves_have_a_panel_per_quantity():
     figure = plots.curves_figure(RECORDS)
     panels = {ax.get_ylabel(): ax for ax in figure.axes}
-    assert list(panels) == ["loss", "BLEU", "learning rate", "target tokens per second"]
+    assert list(panels) == ["loss", "BLEU", "learning rate", "targets per second"]
     assert lines(panels["loss"]) == [
         ([100, 200, 300], [5.0, 4.0, 3.0]),
         ([200, 300], [4.5, 4.2]),
     ]
     assert lines(panels["BLEU"]) == [([200, 300], [10.0, 20.0])]
-    assert lines(panels["target tokens per second"]) == [([300], [7000.0])]
+    assert lines(panels["targets per second"]) == [([300], [7000.0])]
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["training", "validation"]
     assert [ax.get_xlabel() for ax in figure.axes] == ["", "", "updates", "updates"]
+
+
+def test_curves_of_what_training_records():
+    """What says where and when is no curve; the others have names that a reader knows."""
+    record = {"kind": "train", "update": 1, "tokens": 9, "seconds": 2.0, "cpu_seconds": 1.5}
+    record |= {"smoothed": 3.0, "nll": 2.0, "norm": 1.0, "rate": 0.1, "tokens_per_second": 4.5}
+    panels = [ax.get_ylabel() for ax in plots.curves_figure([record]).axes]
+    assert panels == [
+        "smoothed loss", "negative log-likelihood", "gradient norm", "learning rate",
+        "targets per second",
+    ]  # fmt: skip
 
 
 def test_curves_share_their_colours_and_updates():
@@ -109,7 +120,7 @@ def test_curves_count_tokens_on_top():
     [top] = figure.axes[0].child_axes
     figure.draw_without_rendering()
     low, high = figure.axes[0].get_xlim()
-    assert top.get_xlabel() == "target tokens"
+    assert top.get_xlabel() == "targets"
     assert top.get_xlim() == pytest.approx((500 * low, 500 * high))  # 500 tokens per update
     assert "50k" in labels(top.xaxis)
     assert not figure.axes[2].child_axes, "in the top row alone"
@@ -147,7 +158,7 @@ def test_curves_need_a_number():
     [(0.0, "0"), (500.0, "500"), (1500.0, "1.5k"), (2e6, "2M"), (3e9, "3G"), (5e-5, "5e-05")],
 )
 def test_short_numbers(value: float, shown: str):
-    assert plots._short(value) == shown
+    assert drawing.short(value) == shown
 
 
 def test_attention_shows_the_weights_with_their_tokens():
@@ -273,7 +284,7 @@ def test_hostile_labels_break_nothing(tmp_path: Path, suffix: str, recwarn):
     ("text", "shown"), [(" ", "␣"), ("", ""), ("a b", "a b"), ("x" * 41, "x" * 39 + "…")]
 )
 def test_spaces_are_seen_and_long_labels_cut(text: str, shown: str):
-    assert plots._text(text) == shown
+    assert drawing.text(text) == shown
 
 
 def test_equal_pictures_are_equal_files_and_nothing_else_is_left(tmp_path: Path):
