@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 
-from bench.peers import HOME, Peer, race
+from bench.batches import folder_of
+from bench.peers import HOME, Contestant, race, start
 from bench.table import compare
-from bench.training import folder_of
 from regard import config, front, runs
 from regard.data.tokenizers import END
 from regard.interop import ctranslate2
 from regard.model import Model
 
 BEAMS = 5
+BATCH = 64
+"""Sentences at a time, of all but CTranslate2, which is at its best with 32."""
 OURS = (("ctranslate2", "float32"), ("ctranslate2", "int8"), ("torch", "float32"))
 
 
@@ -46,6 +48,7 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
     shared = {
         "threads": options.threads,
         "beams": BEAMS,
+        "batch": 1 if one_by_one else BATCH,
         "one_by_one": one_by_one,
         "sentences": str(text),
         "symbols": str(symbols),
@@ -53,11 +56,10 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
         "cap": 2 * max(map(len, sources)) + 10,
         "workers": options.threads,
     }
-    peers = [
-        Peer.start(
+    contestants = [
+        Contestant(
             f"regard {engine} {kind}".replace(" float32", ""),
             "decode_regard.py",
-            "own",
             shared | {"engine": engine, "quantization": kind},
         )
         for engine, kind in OURS
@@ -67,14 +69,12 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
         _convert(predictor.model, run.recipe, model, kind)
         direct = shared | {"model": str(model)}
         name = f"ctranslate2 {kind}".replace(" float32", "")
-        peers.append(Peer.start(name, "decode_ctranslate2.py", "own", direct))
-    peers.append(
-        Peer.start(
-            "huggingface", "decode_huggingface.py", "huggingface", shared | {"model": str(hugging)}
-        )
-    )
+        contestants.append(Contestant(name, "decode_ctranslate2.py", direct))
+    theirs = shared | {"model": str(hugging)}
+    contestants.append(Contestant("huggingface", "decode_huggingface.py", theirs, "huggingface"))
+    peers, absent = start(contestants)
     race(peers, rounds=3 if options.quick else 6, seconds=150 if options.quick else 1500)
-    result = compare(peers, "sentences per second")
+    result = compare(peers, "sentences per second", absent)
     best = {name: figure["best"] for name, figure in result["figures"].items()}
     like_for_like = {
         "huggingface": best["regard ctranslate2"] / best["huggingface"],

@@ -46,7 +46,17 @@ def limits(shapes: list[tuple[int, int, int]], threads: int) -> dict[str, float]
     target = torch.empty_like(source)
     seconds = best(lambda: target.copy_(source))
     found["memory GB/s"] = 2 * source.numel() * 4 / seconds / 1e9
+    for name, value in found.items():
+        print(f"{name:>20}  {value:8.1f}   (the best seen for these shapes)")
     return found
+
+
+def shares(reached: float, limits: dict[str, float]) -> dict[str, Any]:
+    """Print which share of the limits so many GFLOP/s are."""
+    share = {name: reached / limit for name, limit in limits.items() if "GFLOP" in name}
+    told = ", ".join(f"{part:.0%} of the {name.split()[0]} limit" for name, part in share.items())
+    print(f"\nregard's matrix products: {reached:.0f} GFLOP/s, {told}")
+    return {"limits": limits, "products GFLOP/s": reached, "share": share}
 
 
 def _product(m: int, k: int, n: int, dtype: torch.dtype) -> float:

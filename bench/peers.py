@@ -19,7 +19,28 @@ HOME = HERE.parent / ".bench"
 
 ENVIRONMENTS = {
     "huggingface": ["torch==2.13.0", "transformers==5.22.2", "numpy==2.4.6", "safetensors==0.8.0"],
+    # What Joey NMT imports in training: its own list leaves importlib_metadata out, asks for a
+    # protobuf of 2022 and a sentencepiece of any version, and brings linters and plots along.
+    "joeynmt": [
+        "torch==2.13.0",
+        "numpy==2.4.6",
+        "importlib_metadata==10.2.0",
+        "matplotlib==3.11.2",
+        "packaging==26.3",
+        "PyYAML==6.0.3",
+        "sacrebleu==2.6.0",
+        "sentencepiece==0.2.0",
+        "subword-nmt==0.3.8",
+        "tensorboard==2.21.0",
+        "tqdm==4.70.1",
+    ],
 }
+ALONE = {"joeynmt": ["joeynmt==2.3.0"]}
+"""What is installed without what it asks for."""
+
+
+class Unavailable(Exception):
+    """A contestant that cannot take part, and why."""
 
 
 def python(environment: str) -> str:
@@ -29,11 +50,19 @@ def python(environment: str) -> str:
     folder = HOME / "venvs" / environment
     interpreter = folder / "bin" / "python"
     done = folder / "done.txt"
-    wanted = "\n".join(ENVIRONMENTS[environment])
+    packages, alone = ENVIRONMENTS[environment], ALONE.get(environment, [])
+    wanted = "\n".join(packages + alone)
     if not done.exists() or done.read_text() != wanted:
+        print(f"making the environment of {environment} in {folder}")
         venv.create(folder, clear=True, with_pip=True)
-        command = [interpreter, "-m", "pip", "install", "--quiet", *ENVIRONMENTS[environment]]
-        subprocess.run(command, check=True)
+        install = [str(interpreter), "-m", "pip", "install", "--quiet"]
+        try:
+            constraints = str(HERE.parent / "constraints.txt")
+            subprocess.run([*install, "-c", constraints, *packages], check=True)
+            if alone:
+                subprocess.run([*install, "--no-deps", *alone], check=True)
+        except subprocess.CalledProcessError as error:
+            raise Unavailable(f"pip could not install it (code {error.returncode})") from None
         done.write_text(wanted)
     return str(interpreter)
 
@@ -72,7 +101,7 @@ class Peer:
             if line.startswith("{"):
                 answer: dict[str, Any] = json.loads(line)
                 return answer
-        raise RuntimeError(f"{self.name} stopped with code {self.process.wait()}")
+        raise Unavailable(f"it stopped with code {self.process.wait()}")
 
     def stop(self) -> None:
         assert self.process.stdin is not None
@@ -82,6 +111,27 @@ class Peer:
     def rates(self) -> list[float]:
         """Tokens (or sentences, or whatever is counted) per second of each round."""
         return [r["tokens"] / r["seconds"] for r in self.rounds]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who is to take part: a script of `bench/contestants`, its environment and its options."""
+
+    name: str
+    script: str
+    options: dict[str, Any]
+    environment: str = "own"
+
+
+def start(contestants: list[Contestant]) -> tuple[list[Peer], dict[str, str]]:
+    """All that can be started, and why the others cannot."""
+    peers, absent = [], {}
+    for c in contestants:
+        try:
+            peers.append(Peer.start(c.name, c.script, c.environment, c.options))
+        except Unavailable as reason:
+            absent[c.name] = str(reason)
+    return peers, absent
 
 
 def race(peers: list[Peer], rounds: int, seconds: float) -> None:

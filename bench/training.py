@@ -1,30 +1,22 @@
-"""Training, preparing and starting."""
+"""Training beside other toolkits, and what each of our measures for speed wins."""
 
 import argparse
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench import machine
-from bench.peers import HOME, Peer, race
+from bench.batches import Corpus
+from bench.peers import Contestant, race, start
 from bench.table import compare
-from regard.data import batching, catalogue, tokenizers
-from regard.data.readers import Policy, Report, parallel
-from regard.data.tokenizers import Tokenizer
-from regard.tasks.translate import collate
 
 TINY = {"dim": 128, "layers": 4, "heads": 4, "inner": 256, "dropout": 0.3}
 BASE = {"dim": 512, "layers": 6, "heads": 8, "inner": 2048, "dropout": 0.1}
+OWN_ENVIRONMENTS = ("huggingface", "joeynmt")
+MEASURES = ("bfloat16", "chunked loss", "short attention", "byte dropout", "kept pages")
 
 
 def tiny(options: argparse.Namespace) -> dict[str, Any]:
     """Transformer-Tiny on multi30k, vocabulary of 10,000, 4,096 tokens a batch."""
-    names = ["regard", "huggingface", "torch"]
+    names = ["regard", "huggingface", "joeynmt", "joeynmt, its own batching", "torch"]
     return _train(options, TINY, 10_000, 4096, updates=4 if options.quick else 12, names=names)
 
 
@@ -41,6 +33,32 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     return result | {"ratio": {n: round(peaks["regard"] / p, 3) for n, p in peaks.items()}}
 
 
+def measures(options: argparse.Namespace) -> dict[str, Any]:
+    """Transformer-Tiny with all measures for speed, and with each of them left out in turn.
+
+    Batching is one of them: the same step on batches of sentences of any length.
+    """
+    corpus = Corpus(options, 10_000)
+    updates = 4 if options.quick else 12
+    sorted_batches, by_length = corpus.write(corpus.by_length(4096)[:updates], "by-length")
+    random_batches, at_random = corpus.write(corpus.at_random(4096)[:updates], "at-random")
+    for name, about in (("by length", by_length), ("at random", at_random)):
+        print(f"{name:>20}  {about['padding']:8.1%}   of the positions are padding")
+    common = _options(options, TINY, 10_000, updates)
+    common["batches"] = str(sorted_batches)
+    contestants = [Contestant("regard", "train_regard.py", common)]
+    contestants += [
+        Contestant(f"no {measure}", "train_regard.py", common | {"without": measure})
+        for measure in MEASURES
+    ]
+    unsorted = common | {"batches": str(random_batches)}
+    contestants.append(Contestant("no batches by length", "train_regard.py", unsorted))
+    peers, absent = start(contestants)
+    race(peers, rounds=4 if options.quick else 10, seconds=200 if options.quick else 1500)
+    padding = {"by length": by_length["padding"], "at random": at_random["padding"]}
+    return compare(peers, "target tokens per second", absent) | {"padding": padding}
+
+
 def _train(
     options: argparse.Namespace,
     size: dict[str, Any],
@@ -49,35 +67,42 @@ def _train(
     updates: int,
     names: list[str],
 ) -> dict[str, Any]:
-    batches, count = _batches(options, min(symbols, 10_000), tokens)
-    common = {
-        "threads": options.threads,
-        "symbols": symbols,
-        "size": size,
-        "batches": str(batches),
-        "updates": updates,
-        "recipe": _recipe(size),
-    }
+    corpus = Corpus(options, min(symbols, 10_000))
+    batches, about = corpus.write(corpus.by_length(tokens)[:updates], f"batches-{tokens}")
+    common = _options(options, size, symbols, updates) | {"batches": str(batches)}
     inner, dim = size["inner"], size["dim"]
     shapes = [(tokens, dim, dim), (tokens, dim, inner), (tokens, dim, 3 * dim), (512, dim, symbols)]
     limits = machine.limits(shapes, options.threads)
-    for name, value in limits.items():
-        print(f"{name:>20}  {value:8.1f}   (the best seen for these shapes)")
-    environments = {"huggingface": "huggingface"}
-    peers = [
-        Peer.start(name, f"train_{name}.py", environments.get(name, "own"), common)
-        for name in names
-    ]
+    print(f"{'padding':>20}  {about['padding']:8.1%}   of the positions, for all alike")
+    contestants = []
+    for name in names:
+        toolkit, _, apart = name.partition(", ")
+        given = dict(common)
+        if apart:  # Joey NMT does not sort by length, and fills a batch up to the same budget
+            unsorted, of_these = corpus.write(corpus.at_random(tokens)[:updates], "at-random")
+            print(f"{'':>20}  {of_these['padding']:8.1%}   {name}")
+            given["batches"] = str(unsorted)
+        environment = toolkit if toolkit in OWN_ENVIRONMENTS else "own"
+        contestants.append(Contestant(name, f"train_{toolkit}.py", given, environment))
+    peers, absent = start(contestants)
     race(peers, rounds=5 if options.quick else 8, seconds=180 if options.quick else 1200)
-    result = compare(peers, "target tokens per second")
-    rate = max(peers[0].rates())
-    needed = _flops(size, symbols, count["sources"] / count["targets"]) * rate / 1e9
-    share = {name: needed / limit for name, limit in limits.items() if "GFLOP" in name}
-    print(f"\nregard's matrix products: {needed:.0f} GFLOP/s", end="")
-    for name, part in share.items():
-        print(f", {part:.0%} of the {name.split()[0]} limit", end="")
-    print()
-    return result | {"limits": limits, "products GFLOP/s": needed, "share": share}
+    result = compare(peers, "target tokens per second", absent)
+    flops = _flops(size, symbols, about["sources"] / about["targets"])
+    return result | machine.shares(flops * max(peers[0].rates()) / 1e9, limits)
+
+
+def _options(
+    options: argparse.Namespace, size: dict[str, Any], symbols: int, updates: int
+) -> dict[str, Any]:
+    return {
+        "threads": options.threads,
+        "symbols": symbols,
+        "sizes": {"source": symbols, "target": symbols, "shared": True},
+        "size": size,
+        "updates": updates,
+        "recipe": recipe(size),
+        "counted": "target_mask",
+    }
 
 
 def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:
@@ -89,7 +114,8 @@ def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:
     return 6 * (sources * (encoder + memory) + decoder + dim * symbols)
 
 
-def _recipe(size: dict[str, Any]) -> dict[str, Any]:
+def recipe(size: dict[str, Any]) -> dict[str, Any]:
+    """A Transformer of this size; its data are given otherwise."""
     stack = {key: size[key] for key in ("layers", "heads", "inner", "dropout")} | {"norm": "pre"}
     return {
         "task": "translate",
@@ -97,80 +123,3 @@ def _recipe(size: dict[str, Any]) -> dict[str, Any]:
         "model": {"dim": size["dim"], "encoder": stack, "decoder": stack},
         "train": {"optimizer": {"rate": 1e-4}},
     }
-
-
-def folder_of(options: argparse.Namespace) -> Path:
-    """Where multi30k is."""
-    return Path(options.data) / "multi30k" if options.data else catalogue.find("multi30k")
-
-
-def _multi30k(options: argparse.Namespace) -> list[tuple[str, ...]]:
-    folder = folder_of(options)
-    paths = [folder / f"train.lc.norm.tok.{language}" for language in ("en", "de")]
-    rows = parallel(paths, ("source", "target"), Policy(), Report())
-    return [fields for _, fields in rows]
-
-
-def _batches(options: argparse.Namespace, symbols: int, tokens: int) -> tuple[Path, dict[str, int]]:
-    """One epoch's batches, as regard plans them, in a file for all contestants."""
-    pairs = _multi30k(options)
-    config = tokenizers.Config(size=symbols, split="blanks")
-    tokenizer = Tokenizer.train(config, (text for pair in pairs for text in pair))
-    sources, targets = (tokenizer.encode(list(side)) for side in zip(*pairs, strict=True))
-    lengths = np.array([[len(s) + 1, len(t) + 1] for s, t in zip(sources, targets, strict=True)])
-    limits = batching.Config(tokens=tokens)
-    stream = batching.Batches(lengths, lambda ids: None, limits, seed=1)  # type: ignore[arg-type,return-value]
-    arrays: dict[str, Any] = {}
-    plan = stream.epoch(0)[:64]
-    for number, ids in enumerate(plan):
-        batch = collate([sources[n] for n in ids], [targets[n] for n in ids], ids.tolist())
-        arrays |= {f"{number}.{name}": t.numpy() for name, t in batch.tensors.items()}
-    HOME.mkdir(exist_ok=True)
-    path = HOME / f"batches-{symbols}-{tokens}.npz"
-    np.savez(path, count=np.array(len(plan)), **arrays)
-    chosen = np.concatenate(plan)
-    real = {"sources": int(lengths[chosen, 0].sum()), "targets": int(lengths[chosen, 1].sum())}
-    padded = sum(a.size for name, a in arrays.items() if name.endswith(("source", "target_in")))
-    print(f"{'padding':>20}  {1 - sum(real.values()) / padded:8.1%}   of the positions")
-    return path, real
-
-
-def start(options: argparse.Namespace) -> dict[str, Any]:
-    """`regard --help` and `import regard`."""
-    commands = {
-        "regard --help": [sys.executable, "-m", "regard", "--help"],
-        "import regard": [sys.executable, "-c", "import regard"],
-        "python alone": [sys.executable, "-c", "pass"],
-    }
-    seconds = {name: machine.best(lambda c=c: _run(c), 5) for name, c in commands.items()}
-    for name, value in seconds.items():
-        print(f"{name:>16}  {value:6.3f} s")
-    return {"unit": "seconds", "ratio": {}, "figures": seconds}
-
-
-def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-def prepare(options: argparse.Namespace) -> dict[str, Any]:
-    """Read, tokenize and store 1 M pairs (multi30k's, again and again)."""
-    from regard import config
-    from regard.parts import module
-
-    pairs = _multi30k(options)
-    count = 100_000 if options.quick else 1_000_000
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for side, language in enumerate(("en", "de")):
-            with (folder / f"train.{language}").open("w", encoding="utf-8") as file:
-                file.writelines(f"{pairs[n % len(pairs)][side]}\n" for n in range(count))
-        recipe = config.recipe(
-            _recipe(TINY)
-            | {"data": {"folder": name, "train": ["train.en", "train.de"]}}
-            | {"tokenizer": {"size": 10_000, "split": "blanks"}}
-        )
-        began = time.perf_counter()
-        module("tasks", "translate").prepare(recipe.task, folder)
-        seconds = time.perf_counter() - began
-    print(f"{count:,} pairs in {seconds:.1f} s: {count / seconds:,.0f} pairs per second")
-    return {"unit": "pairs per second", "ratio": {}, "figures": {"regard": count / seconds}}

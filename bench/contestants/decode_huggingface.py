@@ -12,7 +12,7 @@ def main():
     torch.set_num_threads(OPTIONS["threads"])
     model = PegasusForConditionalGeneration.from_pretrained(OPTIONS["model"]).eval()
     sources = sorted(json.loads(Path(OPTIONS["symbols"]).read_text()), key=len)
-    size = 1 if OPTIONS["one_by_one"] else 32
+    size = OPTIONS["batch"]
     batches = [sources[n : n + size] for n in range(0, len(sources), size)]
 
     def work():

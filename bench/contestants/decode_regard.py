@@ -18,7 +18,7 @@ def main():
     def work():
         if OPTIONS["one_by_one"]:
             return sum(len(model.predict([line], beams=OPTIONS["beams"])) for line in lines)
-        return len(model.predict(lines, beams=OPTIONS["beams"]))
+        return len(model.predict(lines, beams=OPTIONS["beams"], batch=OPTIONS["batch"]))
 
     serve(work)
 

@@ -41,5 +41,9 @@ def batches() -> list[dict[str, Any]]:
     import numpy
 
     loaded = numpy.load(OPTIONS["batches"], allow_pickle=False)
-    names = ("source", "source_mask", "target_in", "target_out", "target_mask")
-    return [{n: loaded[f"{k}.{n}"] for n in names} for k in range(int(loaded["count"]))]
+    found: list[dict[str, Any]] = [{} for _ in range(int(loaded["count"]))]
+    for name in loaded.files:
+        number, _, field = name.partition(".")
+        if field:
+            found[int(number)][field] = loaded[name]
+    return found

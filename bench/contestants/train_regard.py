@@ -1,4 +1,9 @@
-"""regard's own loop: exactly what `regard train` does for an update."""
+"""regard's own loop: exactly what `regard train` does for an update.
+
+`without` names a measure for speed that is switched off, so that its gain can be seen.
+"""
+
+from types import SimpleNamespace
 
 import torch
 from protocol import OPTIONS, batches, serve
@@ -6,8 +11,9 @@ from protocol import OPTIONS, batches, serve
 from regard import config
 from regard.layers.allocator import keep_pages
 from regard.model import build
+from regard.parts import module
 from regard.train import device, optimizer
-from regard.train.loop import Job, Progress, _take, _update
+from regard.train.loop import Job, Progress, _begin, _step
 from regard.train.objective import Objective
 from regard.types import Batch, Position, Sizes
 
@@ -19,8 +25,10 @@ class Given:
         self.batches = [
             Batch(
                 tensors={name: torch.from_numpy(array) for name, array in batch.items()},
-                ids=tuple(range(len(batch["source"]))),
-                targets=int(batch["target_mask"].sum()),
+                ids=tuple(range(len(next(iter(batch.values()))))),
+                targets=int(
+                    batch["target_mask"].sum() if "target_mask" in batch else len(batch["labels"])
+                ),
             )
             for batch in batches()
         ]
@@ -32,20 +40,56 @@ class Given:
         return Position(0, position.index + 1)
 
 
+def switch_off(measure):
+    """Put the usual way in the place of ours."""
+    from regard.heads import vocabulary
+    from regard.layers import cross_entropy, dropout, recurrent, residual, short_attention
+
+    if measure == "byte dropout":
+        functional = torch.nn.functional.dropout
+        dropout.dropout = functional
+        residual.dropout_add = lambda y, x, p, training: x + functional(y, p, training)
+    elif measure == "short attention":
+        short_attention.suits = lambda states, keys: False
+    elif measure == "chunked loss":
+
+        def plain(states, weight, bias, symbols, smoothing, *, precision):
+            logits = torch.nn.functional.linear(states, weight, bias)
+            loss = torch.nn.functional.cross_entropy
+            smoothed = loss(logits, symbols, label_smoothing=smoothing, reduction="sum")
+            return smoothed, loss(logits.detach(), symbols, reduction="sum")
+
+        assert vocabulary.cross_entropy is cross_entropy.cross_entropy
+        vocabulary.cross_entropy = plain
+    elif measure == "rows without packing":
+        recurrent.Recurrent.read = lambda self, x, mask=None, reverse=False: self(
+            x, None, torch.ones(x.shape[:2], dtype=torch.bool) if mask is None else mask,
+            reverse=reverse,
+        )[0]  # fmt: skip
+    else:
+        assert measure in ("", "bfloat16", "kept pages", "batches by length"), measure
+
+
 def main():
-    keep_pages()
+    without = OPTIONS.get("without", "")
+    switch_off(without)
+    if without != "kept pages":
+        keep_pages()
     torch.set_num_threads(OPTIONS["threads"])
     torch.manual_seed(1)
-    recipe = device.resolve(config.recipe(OPTIONS["recipe"]))
-    from regard.parts import module
-
-    loss = module("tasks", recipe.kind).Task.loss
-    sizes = Sizes(source=OPTIONS["symbols"], target=OPTIONS["symbols"], shared=True)
-    model = build(recipe.model, sizes)
+    recipe = config.recipe(OPTIONS["recipe"])
+    if without == "bfloat16":
+        recipe = config.recipe(
+            OPTIONS["recipe"] | {"train": OPTIONS["recipe"]["train"] | {"precision": "float32"}}
+        )
+    recipe = device.resolve(recipe)
+    task = module("tasks", recipe.kind).Task
+    model = build(recipe.model, Sizes(**OPTIONS["sizes"]))
     device.set_precision(model, recipe.train)
     steps = optimizer.make(recipe.train.optimizer, model.parameters())
+    itself = SimpleNamespace(running=False, _weights=None)  # all that a loss needs of its task
     job = Job(
-        objective=Objective(model, lambda *given: loss(None, *given)),
+        objective=Objective(model, lambda *given: task.loss(itself, *given)),
         batches=Given(),
         optimizer=steps,
         config=recipe.train,
@@ -57,15 +101,13 @@ def main():
         record=lambda record: None,
         save=lambda progress, carry: None,
     )
-    progress = Progress()
+    at = _begin(job, Progress())
 
     def work():
         counted = 0
         for _ in range(OPTIONS["updates"]):
-            micro = _take(job, progress)
-            _update(job, micro, progress.update, None)
-            progress.update += 1
-            counted += sum(batch.targets for batch in micro)
+            counted += int(job.batches.at(at.progress.position)[OPTIONS["counted"]].sum())
+            _step(job, at)
         return counted
 
     serve(work, parameters=model.size())

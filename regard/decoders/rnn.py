@@ -31,7 +31,7 @@ from regard.layers.linear import Linear
 from regard.layers.probe import probe, scope, stacked
 from regard.layers.recurrent import Kind, Recurrent, State as Hidden, recurrent
 from regard.types import Sequence
-from regard.values import Count, Natural, Share
+from regard.values import Depth, Natural, Share
 
 Summary = Literal["ends", "last", "mean"]
 NAMES = ("state", "cell")
@@ -43,7 +43,7 @@ class Config:
 
     cell: Kind = "lstm"
     """What a layer does at each step."""
-    layers: Count = 1
+    layers: Depth = 1
     """How many layers stand on each other."""
     hidden: Natural = 0
     """Width of a layer's state; 0: that of the model."""

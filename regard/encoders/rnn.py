@@ -12,7 +12,7 @@ from regard.layers.linear import Linear
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Kind, recurrent
 from regard.types import Sequence
-from regard.values import Count, Natural, Share
+from regard.values import Depth, Natural, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Config:
 
     cell: Kind = "lstm"
     """What a layer does at each step."""
-    layers: Count = 2
+    layers: Depth = 2
     """How many layers stand on each other."""
     directions: Literal["one", "both"] = "both"
     """Whether a layer reads from left to right alone, or from right to left, too."""

@@ -34,7 +34,9 @@ from regard.parts import Part, module
 from regard.runs import Run
 from regard.search import Hypothesis, Request, impossible
 from regard.tasks.translate import collate
-from regard.train.checkpoint import MANIFEST, Checkpoint, sync
+from regard.train.checkpoint import Checkpoint
+from regard.train.device import cores
+from regard.train.manifest import sync
 from regard.types import Sizes
 
 Quantization = Literal[
@@ -282,7 +284,7 @@ class Engine:
         try:
             self._translator = _library().Translator(
                 str(folder),
-                inter_threads=workers or max(1, _cores() // threads),
+                inter_threads=workers or max(1, cores() // threads),
                 intra_threads=threads,
                 max_queued_batches=-1,
             )
@@ -385,11 +387,6 @@ def _hypotheses(result: Any) -> list[Hypothesis]:
     return found
 
 
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 def engine(
     run: Run, checkpoint: str = "final", quantization: Quantization = "float32", **threads: Any
 ) -> Engine:
@@ -410,7 +407,7 @@ def engine(
 
 def _identity(found: Checkpoint, recipe: Recipe) -> str:
     """Changes with the weights, with what else is converted, and with how."""
-    weights = json.loads((found.folder / MANIFEST).read_text())["files"]["model.safetensors"]
+    weights = found.manifest()["files"]["model.safetensors"]
     basis = [FORMAT, weights["sha256"], _lengths(recipe)]
     return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
 

@@ -34,7 +34,10 @@ class Step(Protocol):
     def __call__(
         self, tokens: Int[Tensor, "R T"], state: DecoderState
     ) -> tuple[Float[Tensor, "R V"], DecoderState]:
-        """Logits of the token that follows the last of `tokens`, and the state that read them."""
+        """Logits of the token that follows the last of `tokens`, and the state that read them.
+
+        The logits are the search's own from then on: it writes into them.
+        """
         ...
 
 
@@ -131,9 +134,9 @@ class Frontier:
 
     def _log_probs(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
         banned = self._forbidden_early if self.time < self._minimum else self._forbidden
-        free = logits.index_fill(-1, banned, -inf) if len(banned) else logits
         if self.time >= self._longest:
-            return free.log_softmax(-1)
+            return (logits.index_fill_(-1, banned, -inf) if len(banned) else logits).log_softmax(-1)
+        free = logits.index_fill(-1, banned, -inf)
         # A forced token stands alone, but has the probability that it has among all symbols.
         forced = (self.time < self._forced)[:, None, None]
         other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)

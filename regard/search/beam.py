@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from math import floor, inf
 from typing import NamedTuple
@@ -64,17 +65,18 @@ class Layer(NamedTuple):
 
 Observer = Callable[[Layer, Int[Tensor, "B W"]], None]
 """Sees each step's candidates, and which of them are followed."""
-_observers: list[Observer] = []
+_observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
 
 
 @contextmanager
 def observe(observer: Observer) -> Iterator[None]:
-    """Let `observer` see every step of the searches inside."""
-    _observers.append(observer)
+    """Let `observer` see every step of the searches inside; those of other threads it does not."""
+    before = _observers.get()
+    _observers.set((*before, observer))
     try:
         yield
     finally:
-        _observers.remove(observer)
+        _observers.set(before)
 
 
 def search(
@@ -109,7 +111,7 @@ def search(
         layers.append(Layer(frontier.sentences, sums, symbols, chances, parents, taken))
 
         totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
-        for observer in _observers:
+        for observer in _observers.get():
             observer(layers[-1], chosen)
         count, led = count + taken.sum(1), led | taken[:, 0]
         done = count >= config.enough if config.length_penalty else led & (count >= config.nbest)

@@ -258,3 +258,36 @@ def test_long_sequences_stay_finite_and_meta_layers_can_be_counted(kind: Kind) -
     with torch.device("meta"):
         unreal = recurrent(kind, DIM, HIDDEN)
     assert sum(p.numel() for p in unreal.parameters()) == sum(p.numel() for p in layer.parameters())
+
+
+def narrowed(layer: LSTM) -> LSTM:
+    layer.precision = torch.bfloat16
+    return layer
+
+
+def test_bfloat16_rounds_what_is_multiplied() -> None:
+    """Within three digits in states and gradients; where nothing is learnt, exactly as before."""
+    layer = layer_of("lstm")
+    assert isinstance(layer, LSTM)
+    x, before = torch.randn(ROWS, LENGTH, DIM), a_state(layer)
+    results = []
+    for _ in range(2):
+        inputs = [x.clone().requires_grad_(), *(s.clone().requires_grad_() for s in before)]
+        y, after = layer(inputs[0], tuple(inputs[1:]))
+        loss = y.square().sum() + sum(s.sum() for s in after)
+        results.append([y, *after, *torch.autograd.grad(loss, [*inputs, *layer.weights])])
+        narrowed(layer)
+    for wide, narrow in zip(*results, strict=True):
+        assert narrow.dtype == torch.float32
+        assert (narrow - wide).norm() < 0.02 * wide.norm()
+    assert not torch.equal(results[0][0], results[1][0])
+    with torch.no_grad():
+        assert torch.equal(layer(x, before)[0], results[0][0])
+
+
+def test_in_bfloat16_the_cell_is_still_a_sum_of_small_steps() -> None:
+    """1,000 steps of tanh(0.001): a cell in bfloat16 would stay at 0.5."""
+    layer = narrowed(LSTM(1, 1))
+    set_weights(layer, [0.0] * 4, [0.0] * 4, [20.0, 20.0, 0.001, 20.0], [0.0] * 4)
+    _, (_, cell) = layer(torch.zeros(1, 1000, 1))
+    assert cell.item() == pytest.approx(1.0, abs=0.01)
