@@ -10,14 +10,14 @@ from torch.nn import functional as F
 from regard.layers.attention import attend_to, attention_weights
 from regard.layers.probe import probe, scope, watched
 from regard.types import Sequence
-from regard.values import Count
+from regard.values import Depth
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Layers that have nothing to learn."""
 
-    layers: Count = 1
+    layers: Depth = 1
     """How many layers stand on each other."""
     scale: bool = False
     """Divide the products by √dim, which keeps the weights from being all or nothing."""

@@ -10,14 +10,14 @@ from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.probe import probe, scope
 from regard.types import Sequence
-from regard.values import Count, Share
+from regard.values import Count, Depth, Share
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Filters of several widths, layer on layer."""
 
-    layers: Count = 1
+    layers: Depth = 1
     """How many layers stand on each other."""
     widths: tuple[Count, ...] = (3, 4, 5)
     """How many words a filter sees; model.dim is shared out among the widths."""

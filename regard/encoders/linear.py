@@ -37,6 +37,7 @@ class Encoder(nn.Module):
         self.window = config.window
         self.factor = 1 if config.window == 1 else 2
         """Positions of the output for each position of the input."""
+        self.names = ("trend", "remainder")[: self.factor]
 
     def forward(self, source: Sequence) -> Sequence:
         x = probe("input", source.states)

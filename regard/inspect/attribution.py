@@ -1,6 +1,7 @@
 """How much each input symbol had to do with an output: integrated gradients.
 
-Sundararajan et al. 2017: with f the log-probability of an output, x the embeddings and x′ zero,
+Sundararajan et al. 2017: with f the log-probability of an output (or a number that is said), x the
+embeddings and x′ zero,
 
     a_i = (x_i − x′_i) · ∫₀¹ ∂f(x′ + α (x − x′)) / ∂x_i dα,        Σ_i a_i = f(x) − f(x′).
 
@@ -11,6 +12,7 @@ out (completeness): where it does not, a kink of f is inside, and the interval i
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.inspect.reading import Measure, likely, logits
 from regard.model import Model
 from regard.types import Batch, Sequence
 
@@ -69,7 +72,7 @@ def adaptive(
 
 
 class Attribution(NamedTuple):
-    """What the log-probability of one output symbol is made of."""
+    """What the log-probability of one output symbol, or a number, is made of."""
 
     source: Float[Tensor, "S"]
     """Of each symbol of the input."""
@@ -81,10 +84,16 @@ class Attribution(NamedTuple):
     """How far they are from that, relative to it."""
 
 
-def attribute(model: Model, batch: Batch, position: int, symbol: int | None = None) -> Attribution:
+def attribute(
+    model: Model,
+    batch: Batch,
+    position: int,
+    symbol: int | None = None,
+    measure: Measure = likely,
+) -> Attribution:
     """Of the output at `position` of a batch of one; of another `symbol` in its place, if given.
 
-    For a model without decoder the output is a label, and must be given.
+    For a model without decoder it must be given: a label, a tag, a variable.
     """
     source, target = embeddings(model, batch)
     x = torch.cat([source, target])
@@ -92,8 +101,8 @@ def attribute(model: Model, batch: Batch, position: int, symbol: int | None = No
         symbol = int(batch["target_out"][0, position])
 
     def value(path: Float[Tensor, "N L D"]) -> Float[Tensor, "N"]:
-        logits = _logits(model, batch, path[:, : len(source)], path[:, len(source) :], position)
-        return logits.log_softmax(-1)[:, symbol]
+        said = _said(model, batch, path[:, : len(source)], path[:, len(source) :], position)
+        return measure(said)[:, position, symbol]
 
     share, total = adaptive(value, x)
     error = abs(float(share.sum()) - total) / max(1e-6, abs(total))
@@ -114,26 +123,18 @@ def embeddings(model: Model, batch: Batch) -> tuple[Float[Tensor, "S D"], Float[
     return source, target
 
 
-def _logits(
-    model: Model, batch: Batch, source: Tensor, target: Tensor, position: int
-) -> Float[Tensor, "N V"]:
-    """Of the output at `position`, with other vectors (N, S, D) and (N, T, D) in their places."""
-    rows = len(source)
-    many = repeated(batch, rows)
+def _said(model: Model, batch: Batch, source: Tensor, target: Tensor, position: int) -> Tensor:
+    """What the head says, with other vectors (N, S, D) and (N, T, D) in their places."""
+    many = repeated(batch, len(source))
     with given(model.input, lambda made: Sequence(source, made.mask)):
         if model.decoder is None:
-            sequence = model.encode(many)
-            assert sequence is not None
-            head: Any = model.head
-            pooled = head.pool(sequence) if hasattr(head, "pool") else sequence.states[:, position]
-            logits: Tensor = head.logits(pooled)
-            return logits
+            return logits(model, many)
         state = model.start(many)
     decoder: Any = model.decoder
     # What comes after the position has no influence: it need not be read.
     with given(decoder.embedding, lambda _: target[:, : position + 1]):
         hidden, _ = model.decode(many["target_in"][:, : position + 1], state)
-    return model.head.logits(hidden[:, position])
+    return model.head.logits(hidden)
 
 
 def repeated(batch: Batch, rows: int) -> Batch:
@@ -144,11 +145,14 @@ def repeated(batch: Batch, rows: int) -> Batch:
 
 @contextmanager
 def given(module: Any, change: Callable[[Any], Any]) -> Iterator[None]:
-    """A module's output is what `change` makes of it."""
+    """A module's output is what `change` makes of it; in other threads it is what it was."""
     if not isinstance(module, nn.Module):
         yield
         return
-    hook = module.register_forward_hook(lambda _, inputs, output: change(output))
+    own = get_ident()
+    hook = module.register_forward_hook(
+        lambda _, inputs, output: change(output) if get_ident() == own else None
+    )
     try:
         yield
     finally:

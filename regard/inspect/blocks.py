@@ -61,15 +61,21 @@ class Blocks:
 
     def packed(self) -> tuple[dict[int, str], int]:
         """Every block's text, and with how many levels weights are kept."""
-        size = sum(map(len, self._packed.values()))
+        room = self.limit - sum(map(len, self._packed.values()))
+        count = sum(self._arrays[number].size for number in self._weights)
         for levels in LEVELS:
-            texts = {
-                number: _packed(np.rint(levels * np.sqrt(self._arrays[number])))
-                for number in self._weights
-            }
-            if size + sum(map(len, texts.values())) <= self.limit:
+            # The first array tells about how large all will be: most need not be tried.
+            texts = {number: self._rooted(number, levels) for number in self._weights[:1]}
+            share = count / max(1, sum(self._arrays[number].size for number in texts))
+            if levels > LEVELS[-1] and share * sum(map(len, texts.values())) > 1.1 * room:
+                continue
+            texts |= {number: self._rooted(number, levels) for number in self._weights[1:]}
+            if sum(map(len, texts.values())) <= room:
                 break
         return self._packed | texts, levels
+
+    def _rooted(self, number: int, levels: int) -> str:
+        return _packed(np.rint(levels * np.sqrt(self._arrays[number])))
 
 
 def _packed(array: Array) -> str:

@@ -156,23 +156,17 @@ class Position:
         if module is None or module.kind in ("none", "rotary"):
             kind = getattr(module, "kind", "none")
             raise UserError(f"the {self.part} adds no positions to change (position = {kind!r})")
-        rows = module.rows  # the method, or what another change has put in its place
         moved = isinstance(self.encoding, int)
-        # P(s) is the model's own, whatever happens to position s.
-        vector = type(module).rows(module, self.encoding, 1)[0] if moved else self.encoding
+        vector = module.rows(self.encoding, 1)[0] if moved else self.encoding
 
-        def changed(start: int, length: int) -> Tensor:
-            table: Tensor = rows(start, length)
-            if not start <= self.position < start + length:
-                return table
-            table = table.clone()
-            table[self.position - start] = vector
-            return table
+        def change(name: str, rows: Tensor) -> Tensor:  # P(start) … of what is read now, (T, D)
+            found = re.fullmatch(rf"{self.part}\.step\.(\d+)\.position", name)
+            place = self.position - int(found[1]) if found else -1
+            if not 0 <= place < len(rows):
+                return rows
+            rows = rows.clone()
+            rows[place] = vector
+            return rows
 
-        module.rows = changed
-        try:
+        with watch(change):
             yield
-        finally:
-            del module.rows
-            if rows != module.rows:
-                module.rows = rows

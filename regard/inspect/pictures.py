@@ -1,23 +1,23 @@
-"""The views of a report as pictures for a paper: PNG or SVG, one file for each."""
+"""Every view of a report as a picture for a paper: PNG or SVG, one file for each."""
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard import plots
+from regard import drawing, series_plots
+from regard.inspect import figures
 from regard.inspect.report import Report
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-Writer = Callable[[Path], None]
-Picture = tuple[str, Writer]
-"""Its name, and what writes it."""
+Picture = tuple[str, "Callable[[], matplotlib.figure.Figure]"]
+"""Its name, and what draws it."""
+Reading = dict[str, Any]
 
 
 def write(folder: Path, suffix: str, report: Report) -> list[Path]:
@@ -33,126 +33,215 @@ def write(folder: Path, suffix: str, report: Report) -> list[Path]:
                     (f"text-{third}", len(report.texts)),
                 ):
                     place = place / name if count > 1 else place
-                for name, draw in _pictures(report, reading):
-                    draw(path := place / f"{name}.{suffix}")
+                for name, draw in pictures(report, reading):
+                    drawing.save(draw, path := place / f"{name}.{suffix}")
                     written.append(path)
     return written
 
 
-def _pictures(report: Report, reading: dict[str, Any]) -> Iterator[Picture]:
-    array = report.blocks.array
-    for view in reading.get("attention", []):
-        kind, sides = view["kind"], (reading[view["columns"]], reading[view["rows"]])
-        for layer, reference in enumerate(view["layers"]):
-            asks = "to say" if view["rows"] == "said" else "looks"
-            drawn = _heads(array(reference), *sides, f"{kind} attention, layer {layer}", asks)
-            yield f"attention-{kind}-layer-{layer}", drawn
-    if found := reading.get("alignment"):
-        about = ("Mean of all cross-attention", "input", "output")
-        sides = (found["source"], found["said"])
-        yield "alignment", _map(array(found["weights"]), *sides, *about, weight=True)
-    chances = {f"{n} {row['piece']}": row["p"] for n, row in enumerate(reading["tokens"]["rows"])}
-    yield "tokens", _bars(chances, "Probability of each symbol", "symbol", "probability")
-    if found := reading.get("attribution"):
-        about = ("Contribution to the log-probability", "read", "said")
-        sides = ([*reading["source"], *reading["read"]], reading["said"])
-        yield "attribution", _map(array(found["values"]), *sides, *about)
-    for view in reading.get("states", []):
-        if view["values"] is not None:
-            title = f"{view['layer']}: {view['quantity']}"
-            name = re.sub(r"\W+", "-", title)
-            values = array(view["values"]).T
-            yield (
-                f"states-{name}",
-                _map(values, reading[view["side"]], [], title, "position", "unit"),
-            )
-    for number, view in enumerate(reading.get("positions", [])):
-        drawn = _map(array(view["values"]), [], [], view["title"], "dimension", "position")
-        yield f"positions-{number}", drawn
+def pictures(report: Report, reading: Reading) -> Iterator[Picture]:
+    """Those of one reading, view by view."""
+    for view, draw in DRAWN.items():
+        if found := reading.get(view):
+            yield from draw(report.blocks.array, reading, found)
 
 
-def _bars(values: dict[str, float], title: str, xlabel: str, ylabel: str) -> Writer:
-    return lambda path: plots.bars({"": values}, path, title, xlabel, ylabel)
+def _tokens(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    rows = view["rows"]
+    said = [row["piece"] for row in rows]
+    names = [f"{of}: {tag}" for of, tag in zip(reading["of"], said, strict=False)] or said
+    rivals = [", ".join(f"{piece} {p:.1%}" for piece, p in row["rivals"]) for row in rows]
+    values = [row["p"] for row in rows]
+    title = "Probability of what was said, and its rivals"
+    yield "tokens", partial(figures.chances, names, values, rivals, title)
+    if "chances" in view and len(view["names"]) > 1:
+        panels = {"": array(view["chances"])}
+        about = ("Probability of every label", "label", "said of")
+        sides = (view["names"], reading["of"] or said)
+        yield (
+            "chances",
+            partial(figures.maps, panels, *sides, *about, weight=True, value="probability"),
+        )
 
 
-def _heads(
-    weights: NDArray[Any], columns: Sequence[str], rows: Sequence[str], title: str, asks: str
-) -> Writer:
-    panels = {f"head {n}": head for n, head in enumerate(weights)}
-    return _maps(panels, columns, rows, title, "is looked at", asks, weight=True)
-
-
-def _map(
-    values: NDArray[Any],
-    columns: Sequence[str],
-    rows: Sequence[str],
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    *,
-    weight: bool = False,
-) -> Writer:
-    return _maps({"": values}, columns, rows, title, xlabel, ylabel, weight=weight)
-
-
-def _maps(
-    panels: dict[str, NDArray[Any]],
-    columns: Sequence[str],
-    rows: Sequence[str],
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    *,
-    weight: bool,
-) -> Writer:
-    """Matrices side by side on one scale; an axis without names is numbered."""
-    return lambda path: plots._save(
-        lambda: _figure(panels, columns, rows, title, xlabel, ylabel, weight), path
-    )
-
-
-@plots._style()
-def _figure(
-    panels: dict[str, NDArray[Any]],
-    columns: Sequence[str],
-    rows: Sequence[str],
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    weight: bool,
-) -> "matplotlib.figure.Figure":
-    from matplotlib.figure import Figure
-
-    high, wide = next(iter(panels.values())).shape
-    down, across = plots._grid(len(panels), high, wide)
-    cell = min(0.2, 14 / (across * wide), 12 / (down * high))  # inches
-    size = (across * max(cell * wide, 1.2) + 2.2, down * max(cell * high, 1.0) + 1.8)
-    figure = Figure(figsize=size, layout="constrained")
-    most = max(float(np.abs(values).max(initial=0.0)) for values in panels.values()) or 1.0
-    scale: dict[str, Any] = (
-        {"cmap": "Blues", "vmin": 0, "vmax": 1}
-        if weight
-        else {"cmap": "PuOr_r", "vmin": -most, "vmax": most}
-    )
-    axes = figure.subplots(down, across, squeeze=False).flatten()
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    for number, (ax, (name, values)) in enumerate(zip(axes, panels.items(), strict=False)):
-        image = ax.imshow(values, aspect="auto", interpolation="nearest", **scale)
-        ax.grid(False)
-        ax.set_title(name)
-        _name(ax.xaxis, columns if number >= len(panels) - across else None, cell, xlabel, 90)
-        _name(ax.yaxis, rows if number % across == 0 else None, cell, ylabel, 0)
-    figure.colorbar(image, ax=list(axes[: len(panels)]), label="weight" if weight else "value")
-    figure.suptitle(plots._text(title, 120))
-    return figure
-
-
-def _name(axis: Any, labels: Sequence[str] | None, cell: float, name: str, angle: int) -> None:
-    if labels is None:
-        axis.set_ticks([])
+def _numbers(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    if "low" not in view[0]:
+        lines = {panel["name"]: panel["mean"] for panel in view}
+        about = ("What was said of each word", "word", "value")
+        yield "numbers", partial(figures.curves, lines, reading["of"], *about)
         return
-    if labels:
-        places = range(0, len(labels), math.ceil(0.13 / cell))
-        axis.set_ticks(places, [plots._text(labels[n], 20) for n in places], rotation=angle)
-    axis.set_label_text(name)
+    keys = ("past", "came", "mean", "low", "high")
+    past, came, *ends = (  # those that there are
+        np.array([panel[key] for panel in view]).T if key in view[0] else None for key in keys
+    )
+    names = [panel["name"] for panel in view]
+    draw: Any = series_plots.forecast_figure
+    yield "forecast", partial(draw, names, past, came, *ends, title="Forecast and its interval")
+
+
+def _attention(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    for each in view:
+        kind, columns, rows = each["kind"], reading[each["columns"]], reading[each["rows"]]
+        asks = "to say" if each["rows"] == "said" else "looks"
+        for layer, reference in enumerate(each["layers"]):
+            weights = array(reference)
+            title, name = f"{kind} attention, layer {layer}", f"attention-{kind}-layer-{layer}"
+            panels = {f"head {n}": head for n, head in enumerate(weights)}
+            about = (title, "is looked at", asks)
+            yield name, partial(figures.maps, panels, columns, rows, *about, weight=True)
+            sides = (asks, "is looked at")
+            yield (
+                f"lines-{kind}-layer-{layer}",
+                partial(figures.links, panels, rows, columns, title, sides),
+            )
+
+
+def _alignment(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    weights, title = array(view["weights"]), "Mean of all cross-attention"
+    about = (title, "input", "output")
+    sides = (view["source"], view["said"])
+    yield "alignment", partial(figures.maps, {"": weights}, *sides, *about, weight=True)
+    names = (view["said"], view["source"], title, ("output", "input"))
+    yield "alignment-lines", partial(figures.links, {"": weights}, *names)
+
+
+def _beam(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    yield "beam", partial(figures.tree, view, "Beam search: symbol and score of each candidate")
+
+
+def _attribution(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    said = [reading["said"][place] for place in view["places"]]
+    what = "the forecast" if "numbers" in reading else "the log-probability"
+    about = (f"Contribution to {what}", "read", "said")
+    sides = ([*reading["source"], *reading["read"]], said)
+    yield "attribution", partial(figures.maps, {"": array(view["values"])}, *sides, *about)
+
+
+def _lens(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    if "numbers" in view:
+        lines = {row["layer"]: row["values"] for row in view["numbers"]}
+        title = "The forecast, if the model ended after each layer"
+        yield "lens", partial(figures.curves, lines, reading["said"], title, "step", "value")
+        return
+    layers, said = view["layers"], reading["said"]
+    best = [[layer["best"][place][0] for layer in layers] for place in range(len(said))]
+    texts = [[f"{piece} {p:.2f}" for piece, p in row] for row in best]
+    shares = np.array([[p for _, p in row] for row in best])
+    names = [layer["layer"] for layer in layers]
+    about = ("The best guess after each layer", "", "to say", "its probability")
+    yield "lens", partial(figures.cells, texts, shares, names, said, *about)
+
+
+def _states(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    gates: dict[str, dict[str, Any]] = {}
+    for each in view:
+        if each["quantity"].endswith("gate"):
+            gates.setdefault(each["layer"], {"labels": each["labels"]})[each["quantity"]] = each
+        if each["values"] is not None:
+            title = f"{each['layer']}: {each['quantity']}"
+            panels = {"": array(each["values"]).T}
+            draw = partial(figures.maps, panels, each["labels"], [], title, "position", "unit")
+            gate = each["quantity"].endswith("gate")
+            yield (
+                f"states-{_file(title)}",
+                partial(draw, weight=gate, value="open" if gate else "value"),
+            )
+    for layer, found in gates.items():
+        labels = found.pop("labels")
+        lines = {name: each["means"] for name, each in found.items()}
+        about = (f"{layer}: how far each gate is open", "position", "mean of all units")
+        yield f"gates-{_file(layer)}", partial(figures.curves, lines, labels, *about)
+
+
+def _gradient(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    for part in ("encoder", "decoder"):
+        layers = [each for each in view if each["layer"].startswith(part)]
+        for which, of in (("all", "everything said"), ("last", "the last symbol alone")):
+            if layers:
+                longest = max((each["labels"] for each in layers), key=len)
+                lines = {each["layer"]: each[which] for each in layers}
+                about = (f"{part}: gradient of {of}", "position", "norm of the gradient")
+                draw = partial(figures.curves, lines, longest, *about, log=True)
+                yield f"gradient-{part}-{which}", draw
+
+
+def _pooling(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    lines = {"weight": array(view["weights"])[0].tolist()}
+    about = ("Weights of the pooling", "position", "weight")
+    yield "pooling", partial(figures.curves, lines, reading["source"], *about)
+
+
+def _transitions(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    about = ("How well a tag likes to follow another", "tag", "the tag before")
+    panels = {"": array(view["values"])}
+    draw = partial(figures.maps, panels, view["after"], view["before"], *about, value="score")
+    yield "transitions", draw
+
+
+def _positions(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    for number, each in enumerate(view):
+        values, alike = ({"": array(each[key])} for key in ("values", "similarity"))
+        about = (each["title"], "dimension", "position")
+        yield f"positions-{number}", partial(figures.maps, values, [], [], *about)
+        about = (f"Similarity of positions: {each['title']}", "position", "position")
+        yield f"similarity-{number}", partial(figures.maps, alike, [], [], *about, value="cosine")
+
+
+def _embeddings(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    for each in view:
+        side = "input" if each["side"] == "source" else "output"
+        if each["points"]:
+            title = f"Map of the {side} vectors"
+            draw = partial(figures.scatter, each["points"], title, each["share"])
+            yield f"embeddings-{side}", draw
+        near = [word["near"][:5] for word in each["words"]]
+        texts = [[f"{piece} {c:.2f}" for piece, c in row] for row in near]
+        shares = np.array([[max(0.0, c) for _, c in row] for row in near])
+        ranks = [str(n + 1) for n in range(shares.shape[1])]
+        words = [word["piece"] for word in each["words"]]
+        about = (f"Nearest neighbours of the {side} vectors", "rank", "symbol", "cosine")
+        yield f"neighbours-{side}", partial(figures.cells, texts, shares, ranks, words, *about)
+
+
+def _heads(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    most = max(max(head["cost"] for head in view["heads"]), 1e-9)
+    for kind in dict.fromkeys(head["kind"] for head in view["heads"]):
+        heads = [head for head in view["heads"] if head["kind"] == kind]
+        asked = ("says", "reads") if kind == "cross" else ()
+        shares = [head["weights"] | {name: head[name] for name in asked} for head in heads]
+        names = [*shares[0], "cost"]
+        costs = [head["cost"] for head in heads]
+        texts = [
+            [*(f"{v:.1%}" for v in share.values()), f"{cost:+.4f}"]
+            for share, cost in zip(shares, costs, strict=True)
+        ]
+        values = [
+            [*share.values(), max(0, cost) / most]
+            for share, cost in zip(shares, costs, strict=True)
+        ]
+        rows = [f"{head['layer']}.{head['head']}" for head in heads]
+        about = (f"Heads of {kind} attention", "share of the weight on; cost", "head", "share")
+        yield f"heads-{kind}", partial(figures.cells, texts, np.array(values), names, rows, *about)
+
+
+def _file(name: str) -> str:
+    return re.sub(r"\W+", "-", name)
+
+
+DRAWN: dict[str, Callable[[Any, Reading, Any], Iterator[Picture]]] = {
+    "tokens": _tokens,
+    "numbers": _numbers,
+    "attention": _attention,
+    "alignment": _alignment,
+    "beam": _beam,
+    "heads": _heads,
+    "attribution": _attribution,
+    "lens": _lens,
+    "states": _states,
+    "gradient": _gradient,
+    "pooling": _pooling,
+    "transitions": _transitions,
+    "positions": _positions,
+    "embeddings": _embeddings,
+}
+"""What draws each view."""

@@ -18,16 +18,17 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
-from regard.inspect.intervene import head, intervene
-from regard.inspect.reading import LENGTH, read
+from regard.inspect.intervene import attentions, head, intervene
+from regard.inspect.readers import LENGTH, read
+from regard.inspect.survey import survey
 from regard.inspect.views import views
 from regard.parts import Part, module
 from regard.runs import Run
 from regard.train import checkpoint
 
 SCRIPTS = (
-    "data.js", "colour.js", "draw.js", "heatmap.js", "attention.js", "output.js", "beam.js",
-    "layers.js", "vectors.js", "main.js",
+    "data.js", "colour.js", "draw.js", "heatmap.js", "attention.js", "output.js", "numbers.js",
+    "beam.js", "heads.js", "layers.js", "vectors.js", "main.js",
 )  # fmt: skip
 """In the order in which they stand in the page."""
 
@@ -45,6 +46,8 @@ class Options:
     without_heads: tuple[str, ...] = ()
     search: dict[str, Any] = field(default_factory=dict)
     """Settings of the search: beams, …"""
+    sentences: int = 0
+    """Of the validation part, over which heads are surveyed; 0: they are not."""
     device: str = "cpu"
 
 
@@ -67,14 +70,15 @@ def build(
     if not texts:
         raise UserError("inspect: give a text to read")
     blocks = Blocks()
-    found = []
+    found: list[dict[str, Any]] = []
     for name, run in zip(_names(runs), runs, strict=True):
         frames = []
         for which in _checkpoints(run, options):
             tell(f"{name}, checkpoint {which}")
             frames.append(_frame(run, which, texts, options, blocks))
         found.append({"name": name, "task": run.recipe.kind, "frames": frames})
-    return Report(found, list(texts), blocks)
+    shown = [reading["text"] for reading in found[0]["frames"][0]["readings"]]
+    return Report(found, shown, blocks)
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
@@ -97,20 +101,23 @@ def _frame(
 ) -> dict[str, Any]:
     """One checkpoint: what it makes of each text."""
     task, model = run.task, run.model(which, options.device)
-    search = _search(run, options)
+    found = search(run, options)
     changes = [head(text, model) for text in options.without_heads]
     readings = []
     with intervene(model, *changes):
         for text in texts:
             reading = read(
-                run, task, model, text, search, target=options.target, length=options.length
+                run, task, model, text, found, target=options.target, length=options.length
             )
             readings.append(views(task, model, reading, blocks))
+    if options.sentences and attentions(model):
+        seen = survey(run, sentences=options.sentences, checkpoint=which, device=options.device)
+        readings = [reading | {"heads": seen.as_dict()} for reading in readings]
     label = f"update {int(which):,}" if which.isdigit() else which
     return {"label": label, "without": [str(change) for change in changes], "readings": readings}
 
 
-def _search(run: Run, options: Options) -> Part:
+def search(run: Run, options: Options) -> Part:
     """Beam search, which has a tree to show, if the recipe does not say how it is done."""
     chosen = getattr(run.recipe.task, "search", None)
     if chosen is None or chosen.kind != "beam":

@@ -106,7 +106,9 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, memory: Float[Tensor, "B S D"]) -> Cache:
         """Keys and values of the memory, made once for all the steps that look at it."""
-        key, value = (_split(p, self.heads) for p in self.key_value(memory).chunk(2, -1))
+        # Head by head, as every step reads them.
+        parts = self.key_value(memory).chunk(2, -1)
+        key, value = (_split(p, self.heads).contiguous() for p in parts)
         return key, value
 
     def look(

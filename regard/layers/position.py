@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.layers.probe import probe
 
 Kind = Literal["sinusoidal", "learned", "one_hot", "rotary", "none"]
 Layout = Literal["interleaved", "halves"]
@@ -66,7 +67,9 @@ class PositionalEncoding(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
         if self.kind in ("none", "rotary"):
             return x
-        return x + self.rows(start, x.shape[1]).to(x.dtype)
+        # A part of a text does not begin at 0: the name says where it does.
+        rows = probe(f"step.{start}.position", self.rows(start, x.shape[1]))
+        return x + rows.to(x.dtype)
 
     def rows(self, start: int, length: int) -> Float[Tensor, "{length} D"]:
         """P(start), …, P(start + length − 1)."""

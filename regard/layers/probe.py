@@ -1,54 +1,57 @@
 """A named place in the computation that can be watched or changed from outside.
 
 A layer calls `probe(name, tensor)` and gets the tensor back unchanged; that costs one truth test
-until somebody watches. Nothing is stored on a module and no flag runs through the layers.
+until somebody watches. Nothing is stored on a module and no flag runs through the layers. Who
+watches belongs to the thread (or asynchronous task) that does: others compute undisturbed.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
 Watcher = Callable[[str, Tensor], Tensor]
 
-_watchers: list[Watcher] = []
-_path: list[str] = []
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+_path: ContextVar[tuple[str, ...]] = ContextVar("path", default=())
 
 
 def probe(name: str, value: Tensor) -> Tensor:
     """`value`, or what the active watchers make of it. The full name is the scopes' path + name."""
-    if _watchers:
-        full = ".".join([*_path, name])
-        for watcher in _watchers:
+    if watchers := _watchers.get():
+        full = ".".join([*_path.get(), name])
+        for watcher in watchers:
             value = watcher(full, value)
     return value
 
 
 def watched() -> bool:
     """Whether somebody watches: attention then takes its explicit path, which has the weights."""
-    return bool(_watchers)
+    return bool(_watchers.get())
 
 
 @contextmanager
 def watch(watcher: Watcher) -> Iterator[None]:
     """Let `watcher(name, tensor) → tensor` see, and if it likes replace, every probed tensor."""
-    _watchers.append(watcher)
+    _watchers.set((*_watchers.get(), watcher))
     try:
         yield
     finally:
-        _watchers.remove(watcher)
+        _watchers.set(tuple(other for other in _watchers.get() if other is not watcher))
 
 
 @contextmanager
 def scope(name: str) -> Iterator[None]:
     """Put `name` before the names of all probes inside."""
-    _path.append(name)
+    before = _path.get()
+    _path.set((*before, name))
     try:
         yield
     finally:
-        _path.pop()
+        _path.set(before)
 
 
 @contextmanager
@@ -59,7 +62,7 @@ def stacked() -> Iterator[None]:
     side, by the name without the step: (R, H) each are (R, T, H), weights (B, 1, N, S) are
     (B, 1, N · T, S). The loop has passed then: to replace these changes nothing.
     """
-    if not _watchers:
+    if not watched():
         yield
         return
     steps: dict[str, dict[int, Tensor]] = {}
@@ -73,5 +76,5 @@ def stacked() -> Iterator[None]:
         yield
     for name, values in steps.items():
         together = torch.stack([values[t] for t in sorted(values)], -2)
-        for watcher in _watchers:
+        for watcher in _watchers.get():
             watcher(name, together.flatten(-3, -2) if together.ndim > 3 else together)

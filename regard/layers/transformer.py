@@ -6,14 +6,14 @@ from regard.errors import RecipeError
 from regard.layers.feedforward import Activation
 from regard.layers.position import Kind, Layout
 from regard.layers.residual import Norm, Normalisation
-from regard.values import Count, Share
+from regard.values import Count, Depth, Share
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """A stack of blocks; by default the paper's base model (Vaswani et al. 2017, table 3)."""
 
-    layers: Count = 6
+    layers: Depth = 6
     """How many blocks stand on each other."""
     heads: Count = 8
     """Attention heads per block; model.dim must be a multiple of it."""

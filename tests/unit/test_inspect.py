@@ -1,6 +1,7 @@
 """Looking into models: what is shown is what was computed, and looking changes nothing."""
 
 import math
+import threading
 from typing import Any
 
 import pytest
@@ -12,13 +13,20 @@ from regard.encoders import rnn as rnn_encoder
 from regard.errors import UserError
 from regard.heads import labels, vocabulary
 from regard.inputs import tokens
-from regard.inspect.attribution import attribute, integrated_gradients
+from regard.inspect.attribution import (
+    attribute,
+    embeddings,
+    given as replaced,
+    integrated_gradients,
+    repeated,
+)
 from regard.inspect.capture import capture
 from regard.inspect.intervene import Position, Replace, WithoutHead, head, intervene
+from regard.inspect.reading import likely
 from regard.layers.probe import watched
 from regard.model import Config, Model, build
 from regard.parts import Part
-from regard.types import Batch, Sizes
+from regard.types import Batch, Sequence, Sizes
 
 LAYERS, HEADS, DIM, SOURCE, TARGET, LABELS = 2, 3, 24, 19, 23, 5
 S, T = 7, 11
@@ -286,7 +294,9 @@ def test_integrated_gradients_of_a_polynomial():
 def test_integrated_gradients_are_complete(kind: str):
     model, given = make(kind), batch()
     symbol = 3 if kind == "classifier" else None
-    found = attribute(model, given, 6, symbol)
+    place = 0 if kind == "classifier" else 6
+    measure = (lambda x: x[:, None].log_softmax(-1)) if kind == "classifier" else likely
+    found = attribute(model, given, place, symbol, measure)
     total = float(found.source.sum() + found.target.sum())
     assert total == pytest.approx(found.value, rel=0.01)
     assert found.error <= 0.01
@@ -310,15 +320,55 @@ def _positions(model: Model, length: int) -> Tensor:
 
 def test_integrated_gradients_agree_with_captum():
     captum = pytest.importorskip("captum.attr", reason="captum is not installed")
-    weight = torch.randn(4, 5)
+    model, given = make(norm="pre"), batch()
+    source, target = embeddings(model, given)
 
     def function(path: Tensor) -> Tensor:
-        return torch.tanh(path @ weight).square().sum((1, 2))
+        """log p of the symbol that follows the first three, of vectors (N, S + T, D)."""
+        many = repeated(given, len(path))
+        encoder: Any = model.encoder
+        real = torch.ones(len(path), S, dtype=torch.bool)
+        decoder: Any = model.decoder
+        state = decoder.start(encoder(Sequence(path[:, :S], real)), len(path))
+        with replaced(decoder.embedding, lambda _: path[:, S : S + 4]):
+            hidden, _ = model.decode(many["target_in"][:, :4], state)
+        return model.head.logits(hidden[:, 3]).log_softmax(-1)[:, 5]
 
-    x = torch.randn(3, 4)
+    x = torch.cat([source, target])
     ours = integrated_gradients(function, x, torch.zeros_like(x), points=50)
     theirs = captum.IntegratedGradients(function).attribute(x[None], n_steps=50)[0]
-    torch.testing.assert_close(ours, theirs.to(ours.dtype), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(ours, theirs.to(ours.dtype), atol=1e-4, rtol=1e-3)
+    whole = attribute(model, given, 3, 5)
+    torch.testing.assert_close(whole.source.sum(), ours[:S].sum(), atol=0.05, rtol=0.02)
+
+
+def test_who_watches_is_a_matter_of_one_thread():
+    """While one thread captures and changes a model, another uses it as it is."""
+    model, given = make(), batch()
+    plain = logits(model, given)
+    found: list[Any] = []
+
+    def other() -> None:
+        found.append((watched(), logits(model, given)))
+
+    def inside(_: Any) -> Tensor:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        return torch.zeros(1, T, DIM)
+
+    decoder: Any = model.decoder
+    changes = (
+        WithoutHead("encoder", 0, 1),
+        Position("encoder", 1, 4),
+        Replace("decoder.input", 0.0),
+    )
+    with intervene(model, *changes), capture(model) as seen, replaced(decoder.embedding, inside):
+        changed = logits(model, given)
+    assert len(found) == 1 and found[0][0] is False
+    torch.testing.assert_close(found[0][1], plain, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(changed, plain, atol=1e-2)
+    assert len(seen.calls("decoder.block.0.cross.weights")) == 1
 
 
 def test_weights_are_kept_for_each_step_of_a_search():

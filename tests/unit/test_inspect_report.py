@@ -18,7 +18,8 @@ from regard.errors import UserError
 from regard.inspect import report
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import WithoutHead, intervene
-from regard.inspect.reading import grouped, read
+from regard.inspect.readers import read
+from regard.inspect.reading import grouped
 from regard.runs import Run
 from tests import small_runs
 
@@ -36,7 +37,7 @@ def reading(made: report.Report, run: int = 0, frame: int = 0) -> dict[str, Any]
     return found
 
 
-@pytest.mark.parametrize("kind", ["transformer", "lstm", "gru", "classifier"])
+@pytest.mark.parametrize("kind", ["transformer", "lstm", "gru", "classifier", "tagger"])
 def test_a_page_shows_the_models_own_output(kind: str, runs: dict[str, Run]):
     predictor = front.Predictor(runs[kind])
     (own,) = predictor.predictions([TEXT])
@@ -44,7 +45,7 @@ def test_a_page_shows_the_models_own_output(kind: str, runs: dict[str, Run]):
     assert shown["output"] == own.text
     assert shown["said"] == own.tokens
     found = [row["log_prob"] for row in shown["tokens"]["rows"]]
-    if kind == "classifier":
+    if kind in ("classifier", "tagger"):
         assert found == pytest.approx(own.log_probs, abs=1e-4)
         return
     # Search leaves out what is forbidden; scoring does not.
@@ -62,6 +63,55 @@ def test_a_language_model_goes_on_from_its_text(runs: dict[str, Run]):
     options: dict[str, Any] = {"search": "beam", "length": 3}
     (own,) = predictor.predictions(["a dog"], **options)
     assert shown["said"][2:] == own.tokens
+
+
+@pytest.mark.parametrize("independent", [False, True])
+@pytest.mark.parametrize("loss", ["squared", "gaussian"])
+def test_a_forecast_is_shown_in_the_unit_of_the_file(loss: str, independent: bool, tmp_path: Path):
+    """What is looked into, the first block, is what `regard predict` says."""
+    _, model = small_runs.FAMILIES["forecaster"]
+    window = {"look_back": 12, "horizon": 4, "normalise": "window", "independent": independent}
+    parts = {**model, "head": {"readout": "flatten", "loss": loss}}
+    run = small_runs.create("forecast", parts, tmp_path / "run", window=window)
+    predictor = front.Predictor(run)
+    (own,) = predictor.predict([small_runs.SERIES])
+    rows = [line.split(",") for line in own.splitlines()]
+    expected = [float(row[rows[0].index("y")]) for row in rows[1:]]
+    seen = read(
+        run, run.task, predictor.model, small_runs.SERIES, report.search(run, report.Options())
+    )
+    assert seen.numbers is not None
+    assert seen.numbers[-1]["mean"] == pytest.approx(expected, rel=1e-4)
+    with torch.inference_mode():
+        measured = seen.measured(predictor.model)[torch.arange(4), torch.tensor(seen.symbols)]
+    assert measured.tolist() == pytest.approx(expected, rel=1e-4)
+    assert seen.source == ["-11 … -9", "-8 … -6", "-5 … -3", "-2 … 0"]
+
+
+def test_several_labels_are_questions_of_their_own(tmp_path: Path):
+    _, model = small_runs.FAMILIES["classifier"]
+    several = {"kind": "several", "separator": "|"}
+    run = small_runs.create("classify", model, tmp_path / "run", labels=several)
+    predictor = front.Predictor(run)
+    (own,) = predictor.predictions([TEXT])
+    shown = reading(report.build([run], [TEXT]))
+    for row in shown["tokens"]["rows"]:
+        assert row["p"] == pytest.approx(own.probabilities[row["piece"]], abs=1e-4)
+    if own.text:
+        assert shown["output"] == own.text
+    given = reading(report.build([run], [TEXT], report.Options(target="good|bad")))
+    assert given["said"] == ["good", "bad"]
+    assert [row["p"] for row in given["tokens"]["rows"]] == pytest.approx(
+        [own.probabilities[name] for name in ("good", "bad")], abs=1e-4
+    )
+
+
+def test_tags_may_be_given(runs: dict[str, Run]):
+    options = report.Options(target="good bad good")
+    shown = reading(report.build([runs["tagger"]], ["a dog runs"], options))
+    assert shown["said"] == ["good", "bad", "good"] and shown["of"] == ["a", "dog", "runs"]
+    with pytest.raises(UserError, match="3 words, but 1 tags"):
+        report.build([runs["tagger"]], ["a dog runs"], report.Options(target="good"))
 
 
 def test_a_given_target_is_read_instead(runs: dict[str, Run]):
@@ -119,7 +169,7 @@ def test_words_are_put_together_from_their_symbols(runs: dict[str, Run]):
 def test_an_empty_text_is_refused(runs: dict[str, Run]):
     run = runs["transformer"]
     with pytest.raises(UserError, match="the text is empty"):
-        read(run, run.task, run.model(), "", report._search(run, report.Options()))
+        read(run, run.task, run.model(), "", report.search(run, report.Options()))
     with pytest.raises(UserError, match="give a text"):
         report.build([run], [])
 

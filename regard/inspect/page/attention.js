@@ -77,7 +77,7 @@
       choice.value.layer = Math.min(choice.value.layer, view.layers.length - 1);
       choice.value.head = Math.min(choice.value.head, view.layers[choice.value.layer].shape[0] - 1);
       const holder = make("div");
-      area.replaceChildren(make("div", null, make("h3", { text: "All heads" }), grid(view, area)), holder);
+      area.replaceChildren(make("div", { class: "small" }, make("h3", { text: "All heads" }), grid(view, area)), holder);
       requestAnimationFrame(() => detail(view, reading, holder));
       area.holder = holder;
       area.kind = view.kind;
@@ -100,14 +100,14 @@
     const { source, said, weights } = reading.alignment;
     const element = make("div", null, make("p", { class: "hint",
       text: "Which words of the input each word of the output looked at: the mean of all heads of all layers." }));
-    const maps = make("div", { class: "two" });
-    element.append(maps);
-    regard.matrix(weights).then((matrix) => {
-      const common = { rows: said, columns: source, room: Math.min(640, (element.clientWidth || 640) - 40) };
-      maps.append(
-        regard.lines(matrix, { ...common, title: "From output words to input words", yName: "output", xName: "input" }),
-        regard.heatmap(matrix, { ...common, title: "The same as a table", yName: "output word", xName: "input word", valueName: "weight" }));
-    });
+    const [lines, table] = [make("div", { class: "small" }), make("div")];
+    element.append(make("div", { class: "two" }, lines, table));
+    regard.matrix(weights).then((matrix) => requestAnimationFrame(() => {
+      const common = { rows: said, columns: source };
+      lines.append(regard.lines(matrix, { ...common, title: "From output words to input words", yName: "output", xName: "input" }));
+      table.append(regard.heatmap(matrix, { ...common, title: "The same as a table", yName: "output word", xName: "input word",
+        valueName: "weight", room: Math.min(640, table.clientWidth || 640) }));
+    }));
     return element;
   };
 })();

@@ -82,8 +82,10 @@
     return glyphs.length > longest ? glyphs.slice(0, longest - 1).join("") + "…" : shown;
   };
 
-  regard.number = (value, digits = 3) =>
-    value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(1) : value.toFixed(digits);
+  regard.number = (value, digits = 3) => {
+    const text = value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(1) : value.toFixed(digits);
+    return /^-0\.?0*$/.test(text) ? text.slice(1) : text; // nothing is minus zero
+  };
 
   // A choice that several views share; a view that has left the page is forgotten.
   regard.store = (start) => {

@@ -87,7 +87,7 @@
       : ["#0b5cad", "#b24700", "#0b6b3a", "#9a2f72", "#6b5900", "#5a43b8", "#000000"];
     const dashes = ["", "6 3", "2 3"];
     const count = labels.length;
-    const [left, top, step] = [84, 14, Math.max(16, Math.min(46, 760 / count))];
+    const [left, top, step] = [84, 14, Math.max(count > 100 ? 3 : 16, Math.min(46, 760 / count))];
     const [width, height] = [Math.max(1, count - 1) * step, 190];
     const all = lines.flatMap((line) => line.values).filter((v) => Number.isFinite(v) && (!log || v > 0));
     let [low, high] = range ?? [Math.min(...all), Math.max(...all)];

@@ -79,7 +79,7 @@
   // largest width and the height of a cell), split (a column before which a line is drawn)
   regard.heatmap = (matrix, options) => {
     const place = layout(matrix, options);
-    const size = { width: place.left + matrix.columns * place.x + 12, height: place.top + matrix.rows * place.y + 4 };
+    const size = { width: place.left + matrix.columns * place.x + 12, height: place.top + Math.max(50, matrix.rows * place.y) + 4 };
     const readout = make("p", { class: "readout", "aria-live": "polite", text: "Point at a cell, or move through the cells by the arrow keys." });
     const [canvas, pen] = regard.canvas(size.width, size.height, {
       class: "map", role: "application", tabindex: "0", "aria-label": `${options.title}. ${options.yName} down, ${options.xName} across; arrow keys read out cells.`,

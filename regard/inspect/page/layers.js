@@ -18,7 +18,7 @@
       const layer = layers.includes(choice.value.layer) ? choice.value.layer : usual;
       const here = reading.states.filter((s) => s.layer === layer);
       const shown = here.find((s) => s.quantity === choice.value.quantity) ?? here[0];
-      const labels = reading[shown.side];
+      const { labels } = shown;
       const gates = here.filter((s) => s.quantity.endsWith("gate"));
       const holder = make("div");
       element.replaceChildren(
@@ -47,24 +47,34 @@
   regard.gradient = (reading) => {
     const element = make("div");
     const draw = () => {
-      const sides = unique(reading.gradient.map((g) => g.side));
+      const parts = unique(reading.gradient.map((g) => g.layer.split(".")[0]));
       element.replaceChildren(
-        make("p", { class: "hint", text: "How much the log-probability would change with each position's state: the norm of the gradient. Where it falls towards the beginning, what stands there is hardly learnt from." }),
+        make("p", { class: "hint", text: `How much ${reading.numbers ? "the numbers that are said" : "the log-probability"} would change with each position's state: the norm of the gradient. Where it falls towards the beginning, what stands there is hardly learnt from.` }),
         make("div", { class: "bar" }, regard.choice("Of", [["all", "everything that is said"], ["last", "the last symbol alone"]], choice.value.target, (value) => choice.set({ target: value }))),
-        ...sides.map((side) => regard.chart({
-          title: side === "source" ? "Encoder, over the input" : "Decoder, over what it reads",
-          labels: reading[side], log: true, xName: "position", yName: "norm of the gradient",
-          lines: reading.gradient.filter((g) => g.side === side).map((g) => ({ name: named(g.layer), values: g[choice.value.target] })) })));
+        ...parts.map((part) => {
+          const layers = reading.gradient.filter((g) => g.layer.startsWith(part));
+          return regard.chart({
+            title: part === "encoder" ? "Encoder, over the input" : "Decoder, over what it reads",
+            labels: layers.reduce((a, b) => (b.labels.length > a.labels.length ? b : a)).labels,
+            log: true, xName: "position", yName: "norm of the gradient",
+            lines: layers.map((g) => ({ name: named(g.layer), values: g[choice.value.target] })) });
+        }));
     };
     draw();
     choice.listen(element, draw);
     return element;
   };
 
+  const forecasts = (reading) => make("div", { "data-view": "lens" },
+    make("p", { class: "hint", text: "The numbers that the model would say if it ended after each layer. The last is the model itself." }),
+    regard.chart({ title: "What would be said after each layer", labels: reading.of.length ? reading.of : reading.said,
+      lines: reading.lens.numbers.map(({ layer, values }) => ({ name: layer, values })), xName: reading.of.length ? "word" : "step", yName: "value" }));
+
   regard.lens = (reading) => {
+    if (reading.lens.numbers) return forecasts(reading);
     const { layers } = reading.lens;
     const head = make("tr", null, make("th", { scope: "col", text: "to say" }),
-      ...layers.map((layer) => make("th", { scope: "col", text: layer.layer === "embedding" ? "embedding" : `layer ${layer.layer}` })));
+      ...layers.map((layer) => make("th", { scope: "col", text: layer.layer })));
     const body = reading.said.map((piece, place) => make("tr", null, make("th", { scope: "row" }, regard.piece(piece)),
       ...layers.map((layer) => {
         const [best, ...rest] = layer.best[place];

@@ -4,10 +4,13 @@
   const regard = (globalThis.regard ??= {});
   const { make } = regard;
   const VIEWS = [
+    ["numbers", "Numbers", regard.numbers],
     ["tokens", "Output", regard.output],
     ["attention", "Attention", regard.attention],
     ["alignment", "Alignment", regard.alignment],
     ["beam", "Beam search", regard.beam],
+    ["heads", "Heads", regard.heads],
+    ["transitions", "Transitions", regard.transitions],
     ["attribution", "Attribution", regard.attribution],
     ["lens", "Logit lens", regard.lens],
     ["states", "States and gates", regard.states],

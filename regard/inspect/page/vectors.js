@@ -89,9 +89,11 @@
   };
 
   regard.attribution = (reading) => {
-    const { values, totals, errors } = reading.attribution;
+    const { places, values, totals, errors } = reading.attribution;
+    const value = reading.numbers ? "the number" : "the log-probability";
+    const said = places.map((n) => (reading.of.length ? `${reading.of[n]}: ${reading.said[n]}` : reading.said[n]));
     const element = make("div", null, make("p", { class: "hint",
-      text: "What each symbol that was read contributed to the log-probability of each that was said (integrated gradients, against vectors of zero). Orange: made it more likely; blue: less likely." }));
+      text: `What each position that was read contributed to ${value} of each that was said (integrated gradients, against vectors of zero). ${reading.numbers ? "Orange: made it larger; blue: smaller." : "Orange: made it more likely; blue: less likely."}` }));
     const inputs = [...reading.source.map((piece) => piece), ...reading.read];
     const strip = make("div");
     const holder = make("div");
@@ -101,17 +103,19 @@
       const name = cut && reading.read.length ? "read: input, then output so far" : "read";
       const show = () => {
         const row = Math.min(choice.value.said, matrix.rows - 1);
-        const list = inputs.map((piece, column) => {
+        const alone = inputs.length > 80 ? [regard.chart({ title: `Contribution to ${regard.label(said[row])}`, labels: inputs,
+          lines: [{ name: "contribution", values: inputs.map((_, column) => matrix.at(row, column)) }], xName: "read", yName: "contribution" })] : null;
+        const list = alone ? [] : inputs.map((piece, column) => {
           const value = matrix.at(row, column);
           const { ground, ink } = regard.colour("signed", 0.5 + (Math.sign(value) * Math.sqrt(Math.abs(value) / matrix.most)) / 2);
-          return column >= cut + row + 1 && reading.read.length ? null : make("li", { style: { background: ground, color: ink } }, regard.piece(piece), make("small", { text: regard.number(value, 2) }));
+          return column >= cut + places[row] + 1 && reading.read.length ? null : make("li", { style: { background: ground, color: ink } }, regard.piece(piece), make("small", { text: regard.number(value, 2) }));
         });
-        strip.replaceChildren(make("h3", { text: "One output symbol" }),
-          make("div", { class: "bar" }, regard.dropdown("Symbol", reading.said.map((piece, n) => [n, `${n}: ${regard.label(piece)}`]), row, (value) => choice.set({ said: Number(value) }))),
-          make("ol", { class: "words" }, ...list),
-          make("p", { class: "hint", text: `Together they make ${regard.number(totals[row], 3)}, the log-probability minus that without any input, to within ${(100 * errors[row]).toFixed(2)} %.` }));
+        strip.replaceChildren(make("h3", { text: "One of them alone" }),
+          make("div", { class: "bar" }, regard.dropdown("Said", said.map((piece, n) => [n, `${places[n]}: ${regard.label(piece)}`]), row, (value) => choice.set({ said: Number(value) }))),
+          ...(alone ?? [make("ol", { class: "words" }, ...list)]),
+          make("p", { class: "hint", text: `Together they make ${regard.number(totals[row], 3)}, ${value} minus that without any input, to within ${(100 * errors[row]).toFixed(2)} %.` }));
       };
-      holder.append(regard.heatmap(matrix, { title: "Contribution of what was read (across) to what was said (down)", rows: reading.said, columns: inputs,
+      holder.append(regard.heatmap(matrix, { title: "Contribution of what was read (across) to what was said (down)", rows: said, columns: inputs,
         room: element.clientWidth || 700, split: reading.read.length ? cut : 0, xName: name, yName: "said", valueName: "contribution" }));
       show();
       choice.listen(strip, show);

@@ -1,0 +1,99 @@
+"""The vectors of a model: of positions, and of symbols among their neighbours."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.tokenizers import UNKNOWN
+from regard.inspect.blocks import Blocks
+from regard.layers.position import sinusoid
+from regard.model import Model
+from regard.types import Batch
+
+View = dict[str, Any]
+NEIGHBOURS, POINTS = 8, 160
+PICTURES = ((60, 32), (20, 512))
+"""Positions × dimensions of the textbook's pictures of the sinusoid."""
+
+
+def positions(model: Model, blocks: Blocks) -> list[View]:
+    """Position encodings as pictures, and how alike they are."""
+    found = []
+    for part in ("encoder", "decoder"):
+        module: Any = getattr(getattr(model, part), "position", None)
+        if module is None or module.kind in ("none", "rotary"):
+            continue
+        rows = module.rows(0, min(60, module.limit))
+        found.append((f"{part}: {module.kind.replace('_', '-')}", rows))
+    textbook = any("sinusoidal" in title for title, _ in found)
+    if len(found) == 2 and torch.equal(found[0][1], found[1][1]):
+        found = [(found[0][0].replace("encoder", "encoder and decoder"), found[0][1])]
+    if textbook:
+        found += [(f"{n} positions × {d} dimensions", sinusoid(n, d)) for n, d in PICTURES]
+    return [
+        {
+            "title": title,
+            "values": blocks.signed(rows.cpu().numpy()),
+            "similarity": blocks.signed(_cosine(rows, rows).cpu().numpy()),
+        }
+        for title, rows in found
+    ]
+
+
+def _cosine(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Float[Tensor, "N M"]:
+    return torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).T
+
+
+def embeddings(task: Any, model: Model, batch: Batch) -> list[View]:
+    """The nearest neighbours of what is read and said, and all of them on a map of two axes."""
+    found = []
+    sides: dict[str, tuple[Any, str]] = {
+        "source": (getattr(model.input, "embedding", None), "source"),
+        "target": (getattr(model.decoder, "embedding", None), "target_in"),
+    }
+    for side, (embedding, field) in sides.items():
+        names = getattr(task, side, None)
+        if embedding is None or names is None or field not in batch.tensors:
+            continue
+        numbers = sorted({n for n in batch[field][0].tolist() if n > UNKNOWN})
+        found.append({"side": side} | _neighbourhood(names.pieces, embedding.weight, numbers))
+    return [view for view in found if view["words"]]
+
+
+def _neighbourhood(
+    pieces: Callable[[Sequence[int]], list[str]], weight: Float[Tensor, "V D"], numbers: list[int]
+) -> View:
+    numbers, weight = numbers[:POINTS], weight.detach()
+    likeness = _cosine(weight[numbers], weight)
+    likeness[:, : UNKNOWN + 1] = -1  # special symbols are nobody's neighbours
+    likeness[torch.arange(len(numbers)), numbers] = -1
+    near = likeness.topk(min(NEIGHBOURS, likeness.shape[1] - 1))
+    words = [
+        {
+            "piece": pieces([number])[0],
+            "near": [
+                [pieces([int(n)])[0], float(c)]
+                for c, n in zip(near.values[row], near.indices[row], strict=True)
+            ],
+        }
+        for row, number in enumerate(numbers)
+    ]
+    own = set(numbers)
+    others = [n for n in dict.fromkeys(near.indices[:, :3].flatten().tolist()) if n not in own]
+    points = [*numbers, *others][: 2 * POINTS]
+    if len(points) < 3:
+        return {"words": words, "points": [], "share": 0.0}
+    centred = weight[points] - weight[points].mean(0)
+    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
+    place = (u * s)[:, :2].tolist()
+    return {
+        "words": words,
+        "points": [
+            {"piece": pieces([n])[0], "x": x, "y": y, "own": n in own}
+            for n, (x, y) in zip(points, place, strict=True)
+        ],
+        "share": float(s[:2].square().sum() / s.square().sum()),
+    }

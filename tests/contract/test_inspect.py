@@ -1,0 +1,89 @@
+"""Whatever part or task there is, or will be, can be looked into."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.errors import RecipeError
+from regard.inspect import report
+from regard.inspect.capture import capture
+from regard.inspect.pictures import DRAWN
+from regard.inspect.readers import READERS, read
+from regard.inspect.reading import Reading
+from regard.model import Model
+from regard.parts import kinds, module
+from regard.runs import Run
+from tests import small_runs
+
+ROOMS = {"inputs": "input", "encoders": "encoder", "decoders": "decoder", "heads": "head"}
+PARTS = [(room, kind) for room in ROOMS for kind in kinds(room)]
+SMALL: dict[str, dict[str, Any]] = {
+    "transformer": {"layers": 1, "heads": 2, "inner": 16},
+    "rnn": {"layers": 1},
+    "ngrams": {"bits": 4},
+}
+"""Of parts that are large unless told otherwise."""
+ABOUT = {"text", "output", "source", "read", "said", "of", "given"}
+
+
+def fitting(room: str, kind: str, folder: Path) -> Run:
+    """A run of the first task that takes the part; those that have it by default come first."""
+    parts_of = {task: module("tasks", task).PARTS for task in small_runs.TASKS}
+    order = sorted(small_runs.TASKS, key=lambda task: parts_of[task].get(ROOMS[room]) != kind)
+    spelt: dict[str, Any] = {"spelling": True}
+    for task, keys in [*((task, {}) for task in order), ("classify", spelt)]:
+        parts = parts_of[task]
+        if ROOMS[room] not in parts:
+            continue
+        chosen = parts | {ROOMS[room]: kind}
+        model = {name: {"kind": each} | SMALL.get(each, {}) for name, each in chosen.items()}
+        try:
+            return small_runs.create(task, model, folder / task / str(len(keys)), **keys)
+        except RecipeError:
+            continue
+    pytest.fail(f"{room}/{kind}: no task of tests/small_runs.py can be made with it")
+
+
+def look(run: Run) -> tuple[Model, Reading]:
+    model, task = run.model(), run.task
+    search = report.search(run, report.Options())
+    return model, read(run, task, model, example(run), search, length=2)
+
+
+def example(run: Run) -> str:
+    return small_runs.SERIES if run.recipe.kind == "forecast" else "a dog"
+
+
+@pytest.mark.parametrize(("room", "kind"), PARTS)
+def test_every_part_can_be_looked_into(room: str, kind: str, tmp_path: Path):
+    run = fitting(room, kind, tmp_path)
+    model, reading = look(run)
+    with torch.no_grad():
+        plain = reading.measured(model)
+        with capture(model) as seen:
+            captured = reading.measured(model)
+    torch.testing.assert_close(captured, plain, atol=1e-4, rtol=1e-4)
+    for part in ("encoder", "decoder"):
+        if getattr(model, part) is not None:
+            assert "input" in seen.hidden(part), f"{part}: probe what enters as `input`"
+            assert len(seen.hidden(part)) > 1, f"{part}: probe what each layer gives as `output`"
+    for name, weights in seen.attention().items():
+        assert weights.ndim == 4, f"{name}: (B, H, T, S)"
+        torch.testing.assert_close(
+            weights.sum(-1), torch.ones(weights.shape[:3]), atol=1e-5, rtol=0
+        )
+    made = report.build([run], [example(run)], report.Options(length=2))
+    shown = made.runs[0]["frames"][0]["readings"][0]
+    assert shown["said"] and {"states", "attribution"} < shown.keys()
+    assert max(shown["attribution"]["errors"]) <= 0.01
+    assert shown.keys() - ABOUT <= DRAWN.keys(), "every view can be a picture"
+    data = report.page(made).split('id="data">')[1].split("</script>")[0]
+    assert json.loads(data)["runs"][0]["task"] == run.recipe.kind
+
+
+def test_every_task_has_a_reader():
+    assert set(kinds("tasks")) == set(READERS)
+    assert set(kinds("tasks")) == set(small_runs.TASKS), "the tests above should know all tasks"
