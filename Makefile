@@ -4,7 +4,7 @@ WORKERS ?= 2
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install demo test lint bench clean
+.PHONY: help install demo test faults lint bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make demo      install, then run 'regard demo'"
 	@echo "make lint      style and types: ruff, mypy"
 	@echo "make test      lint, then all tests"
+	@echo "make faults    the tests that do harm, all of it, with their counts"
 	@echo "make bench     regard beside its peers: make bench NAME=train QUICK=--quick"
 	@echo "make clean     remove .venv, caches and builds"
 	@echo
@@ -32,6 +33,10 @@ lint: .venv/.installed-test
 # One thread per worker: several torch processes that each use every core slow each other down.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+
+# Kills, damage, hostile files: make test does a sample of what this does.
+faults: .venv/.installed-test
+	REGARD_FAULTS=full OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault -n $(WORKERS)
 
 # Peers are installed into virtual environments of their own, under .bench.
 NAME ?= train

@@ -1,0 +1,229 @@
+"""Processes that can be killed by the hundred: forked from one that has imported everything.
+
+`Forks` is the test's end; `python -m tests.fault.forks` is the other one. A request is a line of
+JSON, and so is the answer, which comes when the forked process has ended in whatever way.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+HANGS = 100.0
+"""Seconds after which a process counts as hanging."""
+
+
+class End(NamedTuple):
+    """How a process ended."""
+
+    code: int
+    """0, or 1 after an error, or minus the signal that killed it."""
+    seconds: float
+    cpu: float
+    points: int
+    """Calls that write, sync, rename or remove, if it was not killed."""
+    told: str
+    """What went wrong, in a person's words, or with a traceback where nobody expected it."""
+
+
+class Forks:
+    """Runs a function of `FUNCTIONS` in a process of its own."""
+
+    def __enter__(self) -> "Forks":
+        if not hasattr(os, "fork"):
+            pytest.skip("this system cannot fork")
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.fault.forks"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=PROJECT,
+            env=environment,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._server:
+            assert self._server.stdin is not None
+            self._server.stdin.close()
+
+    def __call__(
+        self,
+        function: str,
+        *arguments: Any,
+        kill_after: float | None = None,
+        kill_at: int | None = None,
+        memory: int | None = None,
+    ) -> End:
+        """Kill it after so many seconds, or at its n-th point; allow it so many more bytes."""
+        assert self._server.stdin is not None and self._server.stdout is not None
+        request = [function, [str(a) for a in arguments], kill_after, kill_at, memory]
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        end = End(*json.loads(self._server.stdout.readline()))
+        assert end.seconds < HANGS, f"{request} hangs"
+        return end
+
+
+# The other end
+
+
+def train(run: str, recipe: str) -> None:
+    """Go on with a run; one that was never finished being made is made anew, as a person would."""
+    import regard
+
+    if (Path(run) / "recipe.toml").exists():
+        regard.train(resume=run)
+    else:
+        shutil.rmtree(run, ignore_errors=True)
+        regard.train(recipe, to=run)
+
+
+def use(run: str) -> None:
+    """Whatever a person may do with a run that somebody sent."""
+    import regard
+    from regard.errors import UserError
+
+    errors = []
+    for verb in (_predict, lambda folder: regard.train(resume=folder)):
+        try:
+            verb(run)
+        except UserError as error:
+            errors.append(str(error))
+    if errors:
+        raise UserError(" | ".join(errors))
+
+
+def _predict(run: str) -> None:
+    import regard
+
+    regard.load(run, engine="torch").predict(["ka lo"])
+
+
+FUNCTIONS: dict[str, Callable[..., None]] = {"train": train, "use": use}
+
+
+class Points:
+    """Counts the calls by which a process changes what is on the disk; kills it at one of them.
+
+    A file that is being written is also cut in the middle: that is what a reader would find.
+    """
+
+    def __init__(self, last: int | None) -> None:
+        self.count, self._last = 0, last
+
+    def watch(self) -> None:
+        from regard.train import checkpoint
+
+        for name in ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir"):
+            self._wrap(os, name, None)
+        self._wrap(checkpoint, "save_file", lambda tensors, path: path)
+        self._wrap(Path, "write_text", lambda path, *rest: path)
+
+    def _wrap(self, owner: Any, name: str, written: Callable[..., Path] | None) -> None:
+        real = getattr(owner, name)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            self._reached()
+            result = real(*arguments, **options)
+            if written and self._reached(kill=False):
+                path = written(*arguments)
+                os.truncate(path, path.stat().st_size // 2)
+                self._kill()
+            return result
+
+        setattr(owner, name, watched)
+
+    def _reached(self, *, kill: bool = True) -> bool:
+        self.count += 1
+        if self.count == self._last and kill:
+            self._kill()
+        return self.count == self._last
+
+    def _kill(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def child(
+    function: str, arguments: list[str], kill_at: int | None, memory: int | None, told: Path
+) -> int:
+    from regard.errors import UserError
+
+    os.dup2(2, 1)  # the answer alone goes to the other end
+    points = Points(kill_at)
+    points.watch()
+    if memory is not None and sys.platform == "linux":
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+    text, code = "", 0
+    try:
+        FUNCTIONS[function](*arguments)
+    except UserError as error:
+        text, code = str(error), 1
+    except BaseException:
+        text, code = traceback.format_exc(), 2
+    told.write_bytes(json.dumps([points.count, text]).encode())
+    return code
+
+
+def fork(
+    told: Path,
+    function: str,
+    arguments: list[str],
+    kill_after: float | None,
+    kill_at: int | None,
+    memory: int | None,
+) -> End:
+    told.unlink(missing_ok=True)
+    start, pid = time.monotonic(), os.fork()
+    if pid == 0:
+        os._exit(child(function, arguments, kill_at, memory, told))
+    last = start + (HANGS if kill_after is None else kill_after)
+    ended = 0
+    while not ended:
+        if time.monotonic() >= last:
+            os.kill(pid, signal.SIGKILL)
+        ended, status, used = os.wait4(pid, os.WNOHANG)
+        time.sleep(0.001)
+    count, text = json.loads(told.read_bytes()) if told.exists() else (0, "")
+    code = os.waitstatus_to_exitcode(status)
+    cpu = used.ru_utime + used.ru_stime
+    return End(code, time.monotonic() - start, cpu, count, text)
+
+
+def serve() -> None:
+    import torch
+
+    import regard
+    from regard import plots
+    from tests.fault import tiny
+
+    torch.set_num_threads(1)
+    plots.curves = lambda records, path: None  # a picture takes longer than the training
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in tiny.KINDS:  # so that whatever is imported late is imported, too
+            recipe = tiny.write(kind, Path(folder) / kind)
+            regard.train(recipe, "train.updates=4", to=Path(folder) / f"{kind}-run")
+        for line in sys.stdin:
+            end = fork(Path(folder) / "told", *json.loads(line))
+            print(json.dumps(end), flush=True)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        serve()

@@ -1,0 +1,74 @@
+"""Runs that were stopped half way by the first version that could: they load, score and go on."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard
+from regard import plots
+from regard.runs import Run
+from regard.train import checkpoint, manifest
+from tests.fault import tiny
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(autouse=True)
+def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "curves", lambda records, path: None)
+
+
+@pytest.fixture(params=tiny.KINDS)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of the folder: run/, its data/, and expected.json."""
+    return Path(shutil.copytree(GOLDEN / request.param, tmp_path / request.param))
+
+
+def expected(old: Path) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads((old / "expected.json").read_text())
+    return table
+
+
+def test_it_is_of_the_first_format_and_whole(old: Path):
+    found = checkpoint.checkpoints(old / "run" / "checkpoints")
+    assert [c.update for c in found] == [3, 4, 6]
+    for each in found:
+        assert json.loads((each.folder / manifest.NAME).read_text())["format"] == 1
+        assert each.manifest()["format"] == manifest.FORMAT
+        assert each.fault(resumable=True) is None
+    assert (found[-1].carry() is not None) == (old.name == "lstm")
+
+
+def test_it_scores_as_it_did(old: Path):
+    model = regard.load(old / "run")
+    scores = model.score(*model.task.references("test"))
+    # Another processor may round otherwise.
+    assert [s["log_prob"] for s in scores] == pytest.approx(expected(old)["log_probs"], rel=1e-4)
+
+
+def test_it_goes_on_to_the_end_that_it_would_have_had(old: Path):
+    warnings: list[Any] = []
+    regard.train(resume=old / "run", callback=warnings.append)
+    assert not [each for each in warnings if each["kind"] == "warning"]
+    keys = ("kind", "update", "tokens", "nll")
+    records = [{key: record[key] for key in keys} for record in Run(old / "run").records()]
+    assert len(records) == len(expected(old)["losses"])
+    for record, before in zip(records, expected(old)["losses"], strict=True):
+        assert record == before | {"nll": pytest.approx(before["nll"], rel=1e-3)}
+    last = Run(old / "run").find("last")
+    assert json.loads((last.folder / manifest.NAME).read_text())["format"] == manifest.FORMAT
+
+
+def test_every_older_format_has_an_upgrade():
+    assert list(manifest.UPGRADES) == list(range(1, manifest.FORMAT))
+
+
+def test_a_format_to_come_is_refused_by_name(old: Path):
+    path = checkpoint.checkpoints(old / "run" / "checkpoints")[-1].folder / manifest.NAME
+    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    found, [fault] = checkpoint.newest(old / "run" / "checkpoints")
+    assert found is not None and found.update == 4
+    assert "format 99, but this version of regard reads 1 to 2" in fault
