@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import _lines as input_lines
 from regard.data import series, vectors
 from regard.data.labelled import sentences, texts
 from regard.data.readers import Policy, Report, parallel, text
 from regard.errors import UserError
+from regard.verbs.common import lines as input_lines
 from tests.fault.conftest import Amount, Tally
 
 SKIP = Policy(broken="skip")

@@ -10,7 +10,8 @@ from regard.data import phrasebook
 
 @pytest.mark.timeout(300)
 def test_the_phrasebook_is_learnt(tmp_path: Path):
-    for part, count in {"train": 5000, "validation": 50, "test": 100}.items():
+    counts: dict[phrasebook.Part, int] = {"train": 5000, "validation": 50, "test": 100}
+    for part, count in counts.items():
         pairs = phrasebook.pairs("en-de", part, count)
         lines = (f"{source}\t{target}\n" for source, target in pairs)
         (tmp_path / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")

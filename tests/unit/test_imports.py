@@ -51,7 +51,8 @@ FOUNDATIONS = {
     "comparison_plots": "plots metrics",
     "compare": "front comparison_plots",
     "regard": "front",
-    "cli": "regard demo compare keys serve profile",
+    "verbs": "regard demo compare keys serve profile",
+    "cli": "verbs",
     "__main__": "cli",
 }
 # Single modules of a higher room that serve a lower one.

@@ -1,0 +1,64 @@
+"""What verbs share: kinds of options, lines in and out."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from tyro.conf import arg
+
+INTERRUPTED = 130
+"""The exit code."""
+Value = TypeVar("Value")
+Maybe = Annotated[Value | None, arg(help_behavior_hint="")]
+"""What may be left out; its help says what happens then."""
+Override = Annotated[tuple[str, ...], arg(metavar="[KEY=VALUE ...]", help_behavior_hint="")]
+From = Annotated[Path | None, arg(name="from", help_behavior_hint="")]
+Device = Annotated[str, arg(metavar="NAME", help="cpu, cuda, cuda:1, mps or auto")]
+Checkpoint = Annotated[
+    str, arg(metavar="NAME", help="final, best, last, or the number of an update")
+]
+Flag = Annotated[bool, arg(help_behavior_hint="")]
+Part = Literal["train", "validation", "test"]
+Search = Literal["beam", "greedy", "sample"]
+Engine = Literal["auto", "torch", "ctranslate2"]
+Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that the user gave."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def whole(task: Any) -> bool:
+    """Whether a task reads a file as one input, and not each of its lines as one."""
+    return bool(getattr(task, "whole", False))
+
+
+def inputs(task: Any, file: Path | None) -> Iterator[str]:
+    """The lines of a file, or all of it."""
+    return iter(["\n".join(lines(file))]) if whole(task) else lines(file)
+
+
+def lines(file: Path | None) -> Iterator[str]:
+    """Lines of a file or of standard input; only a newline ends a line. None is ever left out."""
+    from regard.data.readers import opened
+
+    source: AbstractContextManager[Any] = opened(file) if file else nullcontext(sys.stdin.buffer)
+    with source as stream:
+        for number, raw in enumerate(stream, 1):
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")  # some editors mark UTF-8 so
+            try:
+                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+            except UnicodeDecodeError:
+                where = f"{file or 'standard input'}:{number}"
+                print(f"regard: {where}: not UTF-8: taken as empty", file=sys.stderr)
+                yield ""
+
+
+def say(value: Any) -> None:
+    """A line of text, or of JSON, on standard output."""
+    print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), flush=True)

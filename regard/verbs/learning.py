@@ -1,0 +1,162 @@
+"""Verbs that make a model: train, doctor, demo."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from regard.errors import RecipeError
+from regard.verbs.common import INTERRUPTED, Flag, From, Maybe, Override, say
+
+
+def train(
+    recipe: Positional[Maybe[Path]] = None,
+    overrides: Positional[Override] = (),
+    *,
+    to: Maybe[Path] = None,
+    resume: Maybe[Path] = None,
+    start_from: From = None,
+    parts: Maybe[Path] = None,
+    profile: Flag = False,
+    json: Flag = False,
+) -> None:
+    """Train a recipe, or go on with a run.
+
+    Examples:
+      regard train multi30k-en-de
+      regard train mine.toml train.updates=2000 model.dim=256 --to runs/mine
+      regard train --resume runs/mine
+      regard train new-data.toml --from runs/mine
+      regard train multi30k-en-de --profile
+
+    Args:
+        recipe: A recipe's file, or the name of a shipped one.
+        overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
+        to: The folder of the new run; runs/NAME otherwise.
+        resume: A run to go on with, exactly where it stopped.
+        start_from: A run whose whole model (weights and tokenizers) is trained on.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
+        profile: Train nothing: run some updates and say where their time goes.
+        json: Every record as a line of JSON on stdout.
+    """
+    if (recipe is None) == (resume is None):
+        raise RecipeError("train: give either a recipe or --resume RUN")
+    if resume is not None and (overrides or to or start_from):
+        raise RecipeError("train: --resume goes on with a run as it is, without changes")
+    if profile and (to or start_from):
+        raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
+    from regard import display, front, parts as rooms, runs
+
+    if parts is not None:
+        rooms.add_folder(parts)
+    if profile:
+        _profile(recipe, overrides, resume, as_json=json)
+        return
+    given = runs.Run(start_from) if start_from else None
+    warnings: list[dict[str, Any]] = []
+    if resume is not None:
+        run = runs.Run(resume)
+    else:
+        assert recipe is not None
+        folder, loaded = front.prepared(recipe, overrides, to)
+        with display.waiting(f"preparing the data in {folder}"):
+            run, warnings = front.create(folder, loaded, given)
+    with display.training(run, as_json=json) as screen:
+        for warning in warnings:
+            screen.show(warning)
+        progress = runs.train(run, [screen.show], screen.tick)
+    display.summary(run, progress)
+    if not progress.finished:
+        sys.exit(INTERRUPTED)
+
+
+def doctor(
+    recipe: Positional[Maybe[Path]] = None,
+    overrides: Positional[Override] = (),
+    *,
+    to: Maybe[Path] = None,
+    resume: Maybe[Path] = None,
+    start_from: From = None,
+    parts: Maybe[Path] = None,
+    json: Flag = False,
+) -> None:
+    """What is wrong with a recipe's data, and what training would cost: before it is spent.
+
+    Encoding, script, alignment, swapped and shifted sides, copies, leaks, labels, gaps, tokenizer,
+    time and memory from two measured steps, disk. With an error the exit code is 1.
+
+    Examples:
+      regard doctor mine.toml
+      regard doctor mine.toml model.dim=512 --json
+      regard doctor new-data.toml --from runs/mine
+      regard doctor --resume runs/mine
+
+    Args:
+        recipe: A recipe's file, or the name of a shipped one.
+        overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
+        to: The folder that the run would be in: is its disk large enough?
+        resume: A run that is to go on.
+        start_from: A run whose whole model (weights and tokenizers) would be trained on.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
+        json: All findings as JSON on stdout.
+    """
+    from regard import display, front, parts as rooms
+
+    if parts is not None:
+        rooms.add_folder(parts)
+    if resume is not None and (overrides or to or start_from):
+        raise RecipeError("doctor: --resume looks at a run as it is, without changes")
+    with display.waiting(f"looking at {resume or recipe}"):
+        found = front.doctor(recipe, *overrides, to=to, resume=resume, start_from=start_from)
+    display.findings(found, as_json=json)
+    if any(each.severity == "error" for each in found):
+        sys.exit(1)
+
+
+def _profile(
+    recipe: Path | None, overrides: Sequence[str], resume: Path | None, *, as_json: bool
+) -> None:
+    """Where the time of an update goes, of a run that is there or of one that is not kept."""
+    import tempfile
+
+    from regard import display, front, profile, runs
+
+    with tempfile.TemporaryDirectory() as name:
+        if resume is not None:
+            run = runs.Run(resume)
+        else:
+            assert recipe is not None
+            folder, loaded = front.prepared(recipe, overrides, Path(name) / "run")
+            with display.waiting("preparing the data"):
+                run, _ = front.create(folder, loaded)
+        with display.waiting("timing some updates"):
+            found = profile.profile(run)
+    if as_json:
+        say(found.as_dict())
+    else:
+        print(found)
+
+
+def demo(
+    *,
+    languages: Literal["en-de", "en-fr"] = "en-de",
+    to: Maybe[Path] = None,
+    json: Flag = False,
+) -> None:
+    """Train a small Transformer on the embedded phrasebook, in about three minutes.
+
+    Examples:
+      regard demo
+      regard demo --languages en-fr --to runs/french
+
+    Args:
+        languages: The pair of languages.
+        to: The folder of the run; runs/demo-LANGUAGES otherwise.
+        json: Scores and samples as JSON on stdout.
+    """
+    from regard import demo as demonstration
+
+    if not demonstration.demo(languages, to, as_json=json):
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,147 @@
+"""Verbs that show: inspect, data, keys."""
+
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from regard.errors import RecipeError
+from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, lines, say, whole
+
+
+def inspect(
+    run: Positional[Path],
+    texts: Positional[tuple[str, ...]] = (),
+    *,
+    output: Path = Path("inspect.html"),
+    beside: tuple[Path, ...] = (),
+    replay: Flag = False,
+    without_head: tuple[str, ...] = (),
+    heads: Flag = False,
+    sentences: int = 200,
+    target: Maybe[str] = None,
+    length: int = 20,
+    beams: Maybe[int] = None,
+    png: Maybe[Path] = None,
+    svg: Maybe[Path] = None,
+    checkpoint: Checkpoint = "final",
+    device: Device = "cpu",
+    json: Flag = False,
+) -> None:
+    """Look inside a model while it reads a text: one HTML file that needs no network.
+
+    Attention of every layer and head, alignment, beam search tree, probabilities and rivals of
+    every symbol, states and gates, gradients, positions, embeddings, attribution, logit lens.
+    A run that forecasts reads files (CSV) instead of texts.
+
+    Examples:
+      regard inspect runs/mine "a dog runs ."
+      regard inspect runs/mine "a dog runs ." "two men sit ." --output dogs.html --svg figures
+      regard inspect runs/mine "a dog runs ." --without-head cross.1.3
+      regard inspect runs/mine "a dog runs ." --replay
+      regard inspect runs/mine "a dog runs ." --beside runs/other
+      regard inspect runs/mine --heads
+
+    Args:
+        run: The run's folder.
+        texts: What the model is to read.
+        output: The file to write.
+        beside: Other runs, shown side by side with the first.
+        replay: Every checkpoint of the run, to be moved through by a slider.
+        without_head: Heads to switch off: KIND.LAYER.HEAD, KIND being encoder, decoder or cross.
+        heads: Survey all attention heads: where they look and what it costs to be without each.
+            Without a text, as a table on stdout; with one, as a view of the page.
+        sentences: Of the validation part, for that survey.
+        target: Take this for the output, instead of what the model would say.
+        length: Symbols that a language model goes on for.
+        beams: Hypotheses that beam search keeps.
+        png: A folder for the views as PNG pictures.
+        svg: A folder for the views as SVG pictures.
+        checkpoint: Which checkpoint.
+        device: Where to compute.
+        json: The names of the files written, as JSON on stdout.
+    """
+    from regard import display
+    from regard.inspect import pictures, report
+    from regard.inspect.survey import survey
+    from regard.runs import Run
+
+    opened = Run(run)
+    if heads and not texts:
+        with display.waiting("looking at heads"):
+            seen = survey(opened, sentences=sentences, checkpoint=checkpoint, device=device)
+        say(seen.as_dict()) if json else display.columns(*seen.table())
+        return
+    if whole(opened.task):
+        texts = tuple("\n".join(lines(Path(text))) for text in texts)
+        target = "\n".join(lines(Path(target))) if target else None
+    options = report.Options(
+        checkpoint=checkpoint, replay=replay, target=target, length=length,
+        without_heads=without_head, search={"beams": beams}, device=device,
+        sentences=sentences if heads else 0,
+    )  # fmt: skip
+    with display.waiting("looking inside"):
+        made = report.build([opened, *map(Run, beside)], texts, options)
+        written = [report.write(output, made)]
+        for folder, suffix in ((png, "png"), (svg, "svg")):
+            written += pictures.write(folder, suffix, made) if folder else []
+    say({"files": [str(path) for path in written]} if json else str(written[0]))
+
+
+def data(
+    action: Positional[Literal["list", "get", "show"]],
+    name: Positional[Maybe[str]] = None,
+    *,
+    source: From = None,
+    json: Flag = False,
+) -> None:
+    """The data sets that recipes use: list them, get one, show one.
+
+    Examples:
+      regard data list
+      regard data get multi30k
+      regard data get multi30k --from ~/corpora
+      regard data show multi30k
+
+    Args:
+        action: list, get or show.
+        name: Which data set.
+        source: Take the files from this folder instead of their public address.
+        json: Machine-readable output on stdout.
+    """
+    from regard import display
+    from regard.data import catalogue
+
+    if action == "list":
+        display.data_sets([catalogue.describe(n) for n in catalogue.names()], as_json=json)
+        return
+    if name is None:
+        raise RecipeError(f"data {action}: which one? `regard data list` has them all")
+    if action == "get":
+        with display.waiting(f"getting {name}"):
+            folder = catalogue.get(name, source.expanduser() if source else None)
+        say({"name": name, "folder": str(folder)} if json else str(folder))
+    else:
+        entry = catalogue.describe(name)
+        sample = catalogue.sample(name, 3) if entry["present"] else {}
+        display.data_set(entry, sample, as_json=json)
+
+
+def keys(task: Positional[str] = "translate", *, json: Flag = False) -> None:
+    """Every key that a recipe may have: its meaning, its type, its default.
+
+    Examples:
+      regard keys
+      regard keys language_model | less
+
+    Args:
+        task: For which task.
+        json: Machine-readable output on stdout.
+    """
+    from regard import keys as reference
+
+    found = reference.sections(task)
+    if json:
+        say([{**s._asdict(), "keys": [k._asdict() for k in s.keys]} for s in found])
+    else:
+        print(reference.as_text(found))

@@ -1,0 +1,290 @@
+"""Verbs that use a model: evaluate, compare, predict, score, export."""
+
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from regard.errors import RecipeError
+from regard.verbs.common import (
+    Checkpoint,
+    Device,
+    Engine,
+    Flag,
+    Maybe,
+    Part,
+    Quantization,
+    Search,
+    given,
+    inputs,
+    say,
+    whole,
+)
+
+
+def evaluate(
+    run: Positional[Path],
+    *,
+    part: Part = "test",
+    search: Maybe[Search] = None,
+    beams: Maybe[int] = None,
+    length_penalty: Maybe[float] = None,
+    against: Maybe[Path] = None,
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    quantization: Quantization = "float32",
+    output: Maybe[Path] = None,
+    json: Flag = False,
+) -> None:
+    """Score a run on the part of the data that it has not seen.
+
+    Examples:
+      regard evaluate runs/mine
+      regard evaluate runs/mine --part validation --beams 10 --output hypotheses.txt
+      regard evaluate runs/mine --against runs/other
+
+    Args:
+        run: The run's folder.
+        part: Which part of the recipe's data.
+        search: How outputs are found, if not as the recipe says.
+        beams: Hypotheses that beam search keeps.
+        length_penalty: Exponent of the length by which a score is divided.
+        against: Another run: is the difference more than chance? (paired bootstrap)
+        checkpoint: Which checkpoint.
+        batch: Sentences at a time; the result does not depend on it.
+        device: Where to compute.
+        engine: What searches: auto takes CTranslate2 where it does the same as torch.
+        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        output: A file for the outputs, one line each.
+        json: Scores as JSON on stdout.
+    """
+    from regard import display, front
+
+    options = given(search=search, beams=beams, length_penalty=length_penalty)
+    opened: Any = {"checkpoint": checkpoint, "device": device}
+    opened |= {"engine": engine, "quantization": quantization}
+    predictor = front.load(run, **opened)
+    with display.waiting(f"predicting the {part} part"):
+        scores, predictions = predictor.evaluate(part, batch=batch, **options)
+    if cut := sum(prediction.status == "cut" for prediction in predictions):
+        display.warn(f"{cut:,} of {len(predictions):,} inputs were too long to be read: cut")
+    if output is not None and not predictions:
+        display.warn(f"{output} is not written: nothing is predicted to score this task")
+    elif output is not None:
+        output.write_text("".join(p.text + "\n" for p in predictions), encoding="utf-8")
+    comparison = None
+    if against is not None:
+        other = front.load(against, **opened)
+        with display.waiting(f"predicting the {part} part with {against}"):
+            comparison = predictor.compare(predictions, other, part, batch=batch, **options)
+    display.scores(run, part, scores, comparison, as_json=json)
+
+
+def compare(
+    runs: Positional[tuple[Path, ...]],
+    *,
+    part: Part = "test",
+    picture: Maybe[Path] = None,
+    samples: int = 1000,
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    json: Flag = False,
+) -> None:
+    """Runs side by side: quality with 95 % intervals, by length, size, speed, cost, learning.
+
+    Examples:
+      regard compare runs/lstm runs/transformer
+      regard compare runs/a runs/b runs/c --part validation --picture compared.svg
+
+    Args:
+        runs: The runs' folders, at least two; all of one task and on the same data.
+        part: Which part of the data.
+        picture: A file for a picture, .png or .svg: learning curves, quality, quality by length.
+        samples: How often the part is drawn anew (bootstrap) for the intervals.
+        checkpoint: Which checkpoint.
+        batch: Sentences at a time; the result does not depend on it.
+        device: Where to compute.
+        engine: What searches: auto takes CTranslate2 where it does the same as torch.
+        json: All of it as JSON on stdout.
+    """
+    from regard import compare as comparing, display
+
+    opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
+    with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
+        found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
+    if picture is not None:
+        found.picture(picture)
+    if json:
+        say(found.as_dict())
+    else:
+        display.columns(["", *(entry.run for entry in found.runs)], found.rows(), found.notes())
+
+
+def predict(
+    run: Positional[Path],
+    file: Positional[Maybe[Path]] = None,
+    *,
+    search: Maybe[Search] = None,
+    beams: Maybe[int] = None,
+    nbest: Maybe[int] = None,
+    length_penalty: Maybe[float] = None,
+    minimum: Maybe[int] = None,
+    temperature: Maybe[float] = None,
+    top_k: Maybe[int] = None,
+    top_p: Maybe[float] = None,
+    seed: Maybe[int] = None,
+    prefix: Maybe[str] = None,
+    length: Maybe[int] = None,
+    format: Literal["text", "jsonl"] = "text",
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    quantization: Quantization = "float32",
+    json: Flag = False,
+) -> None:
+    """Predict for each line of a file, or of standard input: one line out for each line in.
+
+    Examples:
+      echo "a dog runs ." | regard predict runs/mine
+      regard predict runs/mine input.txt --beams 10 --nbest 3 --format jsonl
+      regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
+      echo "the time" | regard predict runs/language-model --length 300
+      regard predict runs/etth1-linear series.csv > forecast.csv
+
+    Args:
+        run: The run's folder.
+        file: A text file, UTF-8; standard input otherwise. A forecast reads all of a CSV file as
+            one input and writes CSV: the rows that follow its end.
+        search: How outputs are found, if not as the recipe says.
+        beams: Hypotheses that beam search keeps.
+        nbest: How many of them are given (with --format jsonl).
+        length_penalty: Exponent of the length by which a score is divided.
+        minimum: Fewest symbols of an output.
+        temperature: Above 1 samples more freely, below 1 more safely.
+        top_k: Sample among this many symbols; 0 for all.
+        top_p: Sample among the likeliest symbols that have this probability together.
+        seed: Another seed, other samples.
+        prefix: What every output must begin with.
+        length: Most symbols of an output, if not as the recipe says; where the input's length
+            bounds them, only fewer.
+        format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
+        checkpoint: Which checkpoint.
+        batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
+            each line is answered before the next is read.
+        device: Where to compute.
+        engine: What searches: auto takes CTranslate2 where it does the same as torch.
+        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        json: The same as --format jsonl.
+    """
+    from regard import display, front
+
+    options = given(
+        search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
+        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
+    )  # fmt: skip
+    detailed = json or format == "jsonl"
+    if nbest is not None and nbest > 1 and not detailed:
+        raise RecipeError("nbest: text has one line for each input: add --format jsonl")
+    opened: Any = {"checkpoint": checkpoint, "device": device}
+    opened |= {"engine": engine, "quantization": quantization}
+    predictor = front.load(run, **opened)
+    if file is None and sys.stdin.isatty():
+        batch = 1
+    stream = predictor.stream(
+        inputs(predictor.task, file),
+        prefix=prefix, details=detailed, align=detailed, batch=batch, **options,
+    )  # fmt: skip
+    ends = "\n" if whole(predictor.task) else " "
+    for number, prediction in enumerate(stream, 1):
+        if prediction.status == "cut":
+            display.warn(f"{file or 'standard input'}:{number}: too long to be read: cut")
+        say(prediction.as_dict() if detailed else prediction.text.replace("\n", ends))
+
+
+def score(
+    run: Positional[Path],
+    files: Positional[tuple[Path, ...]] = (),
+    *,
+    part: Part = "test",
+    format: Literal["text", "jsonl"] = "text",
+    checkpoint: Checkpoint = "final",
+    device: Device = "cpu",
+    json: Flag = False,
+) -> None:
+    """How likely the model finds given texts: log-probability and perplexity of each.
+
+    Examples:
+      regard score runs/mine
+      regard score runs/mine source.txt target.txt --format jsonl
+      regard score runs/language-model text.txt
+
+    Args:
+        run: The run's folder.
+        files: A text file of inputs and one of outputs, as many lines, or for a model that
+            reads nothing one of texts alone; without files, a part of the recipe's data.
+        part: Which part of the recipe's data, if no files are given.
+        format: Columns (log-probability, perplexity, and bits per character for a model that
+            reads nothing), or one JSON object a line.
+        checkpoint: Which checkpoint.
+        device: Where to compute.
+        json: The same as --format jsonl.
+    """
+    from regard import display, front
+
+    predictor = front.load(run, checkpoint=checkpoint, device=device)
+    if files and len(files) != len(predictor.sides):
+        wanted = " ".join(predictor.sides).upper()
+        raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
+    task = predictor.task
+    texts = [list(inputs(task, file)) for file in files] or task.references(part)
+    results = predictor.score(*texts)
+    for result in results:
+        columns = [result[name] for name in display.LIKELIHOOD if name in result]
+        plain = "\t".join(f"{value:.4f}" for value in columns)
+        say(result if json or format == "jsonl" else plain)
+    display.likelihood(results)
+
+
+def export(
+    run: Positional[Path],
+    folder: Positional[Path],
+    *,
+    to: Literal["ctranslate2"] = "ctranslate2",
+    quantization: Quantization = "int8",
+    checkpoint: Checkpoint = "final",
+    json: Flag = False,
+) -> None:
+    """Write a model in a form that runs without regard, and check that it says the same.
+
+    Examples:
+      regard export runs/mine shipped
+      regard export runs/mine shipped --to ctranslate2 --quantization float32
+
+    Args:
+        run: The run's folder.
+        folder: The new folder; its README.md says how to use it.
+        to: The form.
+        quantization: The numbers that it computes with.
+        checkpoint: Which checkpoint.
+        json: Machine-readable output on stdout.
+    """
+    from dataclasses import asdict
+
+    from regard import display, runs
+    from regard.interop.export import export as write
+
+    with display.waiting(f"writing {folder}"):
+        parity = write(runs.Run(run), folder, quantization, checkpoint)
+    if json:
+        say({"folder": str(folder), "to": to, "parity": asdict(parity)})
+    else:
+        print(
+            f"{folder}: of {parity.sentences} sentences {parity.equal:.0%} come out the same, "
+            f"scores differ by at most {parity.difference:.2g}"
+        )
