@@ -136,8 +136,12 @@ def figure_of(curves: Curves) -> Any:
             milliseconds = [1000 * seconds for seconds in points.values()]
             label = "LSTM" if kind == "rnn" else "Transformer"
             axes.loglog(list(points), milliseconds, marker="o", color=colour, label=label)
+        sizes = list(points)[::2]
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.set_xlabel(what)
-        axes.grid(alpha=0.3)
+        axes.minorticks_off()
+    times = (10, 30, 100, 300, 1000, 3000)
+    places[0].set_yticks(times, [f"{milliseconds:,}" for milliseconds in times])
     places[0].set_ylabel("processor ms of an update")
     places[0].legend()
     return figure

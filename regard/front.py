@@ -224,6 +224,7 @@ def train(
     and open the result.
 
     `callback` gets each record as it is written: training and validation figures, warnings.
+    Ctrl-C saves, and raises KeyboardInterrupt, so that nobody goes on with half a model unawares.
     """
     given = Run(Path(start_from)) if start_from else None
     callbacks = [callback] if callback else []
@@ -236,7 +237,10 @@ def train(
         run = Run(Path(resume))
     else:
         raise RecipeError("train: give either a recipe, or a run to resume as it is")
-    train_run(run, callbacks)
+    if not train_run(run, callbacks).finished:
+        raise KeyboardInterrupt(
+            f"stopped and saved; to go on: regard.train(resume={str(run.folder)!r})"
+        )
     return Predictor(run)
 
 

@@ -5,7 +5,7 @@
     store/                      the training and validation parts as symbols
     manifest.json               size and hash of all that the run was made with
     data.json                   what the readers met: lines used, lines skipped and why
-    environment.json            versions, processor, threads
+    environment.json            versions, processor, cores
     start/                      the weights that it began with, where they are another run's
     checkpoints/00001000/ …     see train/checkpoint.py
     metrics.jsonl, events/      every record, also as TensorBoard events
@@ -41,15 +41,11 @@ from regard.tasks import Task
 from regard.train import budget, checkpoint, device, lock, manifest, optimizer
 from regard.train.ahead import ahead
 from regard.train.checkpoint import Checkpoint
-from regard.train.events import Events
+from regard.train.log import RECORDS, Callback, Log, read, tell
 from regard.train.loop import Job, Progress, fit
 from regard.train.objective import Objective
 from regard.types import Carry
 
-RECORDS = "metrics.jsonl"
-LONGEST = 1 << 20
-"""Bytes of one record at most."""
-Callback = Callable[[dict[str, Any]], None]
 LOWER_IS_BETTER = {
     "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
     "per", "line_error_rate",
@@ -153,13 +149,7 @@ class Run:
 
     def records(self) -> list[dict[str, Any]]:
         """All that was recorded, but lines that are damaged, or not finished by a killed run."""
-        path, found = self.folder / RECORDS, []
-        if path.exists():
-            with path.open("rb") as file:
-                for line in iter(lambda: file.readline(LONGEST), b""):
-                    with suppress(ValueError, RecursionError):
-                        found.append(json.loads(line) if line.endswith(b"\n") else None)
-        return [record for record in found if isinstance(record, dict)]
+        return read(self.folder / RECORDS)
 
 
 def _must_be_empty(folder: Path) -> None:
@@ -207,7 +197,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     steps = optimizer.make(settings.optimizer, model.parameters())
     newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
     for fault in faults:
-        _tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
+        tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     checkpoint.set_aside(run.checkpoints, newest)
     if newest is None:
         _begin(run, task, model, callbacks)
@@ -215,7 +205,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     _prune(run, progress)  # a kill may have come between the last save and this
     _check_records(run, newest, callbacks)
     batches = ahead(task.batches(run.recipe.seed), settings.workers)
-    with Log(run, progress, callbacks) as log, batches as stream:
+    with Log(run.folder, progress, callbacks) as log, batches as stream:
         job = Job(
             objective=Objective(model, task.loss),
             batches=stream,
@@ -261,7 +251,7 @@ def _put(
 
 
 def _back(
-    run: Run, task: Task, model: Model, steps: torch.optim.Optimizer, log: "Log", lowered: int
+    run: Run, task: Task, model: Model, steps: torch.optim.Optimizer, log: Log, lowered: int
 ) -> tuple[Progress, Carry]:
     """Make all as it was at the last checkpoint that the recipe planned and that was made before
     the trouble, or at the beginning: the same whether or not the run was interrupted since."""
@@ -289,9 +279,9 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
     """Tell of what was damaged and decides nothing; records that can still be read are kept."""
     unneeded = {name: told for name, told in run.files.items() if name in manifest.ASIDE}
     if fault := manifest.fault(run.folder, unneeded):
-        _tell(callbacks, {"kind": "warning", "text": f"{run.folder}: {fault}: nothing needs it"})
+        tell(callbacks, {"kind": "warning", "text": f"{run.folder}: {fault}: nothing needs it"})
     if text := manifest.restore(run.folder, run.files):
-        _tell(callbacks, {"kind": "warning", "text": text})
+        tell(callbacks, {"kind": "warning", "text": text})
     path = run.folder / RECORDS
     for told in newest.manifest()["records"].values() if newest else ():
         if not manifest.begins(path, told):
@@ -299,7 +289,7 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
             if path.is_file():
                 shutil.copy(path, aside)
             text = f"{path} is damaged: kept as {aside.name}; what can be read of it goes on"
-            _tell(callbacks, {"kind": "warning", "text": text})
+            tell(callbacks, {"kind": "warning", "text": text})
 
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
@@ -309,7 +299,7 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
     embedding = getattr(model.input, "embedding", None)
     if path and words is not None and embedding is not None:
         text = vectors.put(embedding.weight, embedding.factor, Path(path), words)
-        _tell(callbacks, {"kind": "warning", "text": text})
+        tell(callbacks, {"kind": "warning", "text": text})
 
 
 def _calibrated(
@@ -381,7 +371,7 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None
     for update, fault in [(u, c.fault()) for u, c in there.items()]:
         if fault:
             text = f"{there.pop(update).folder}: {fault}: left out of the final model"
-            _tell(callbacks, {"kind": "warning", "text": text})
+            tell(callbacks, {"kind": "warning", "text": text})
     best = _best(run, progress, set(there), settings.average or 1)
     last = _last(run, progress, set(there), settings.average or 1)
     chosen = last if settings.average and settings.average_of == "last" else best or last
@@ -393,86 +383,7 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None
         for suffix in ("png", "svg"):
             plots.curves(records, run.folder / f"curves.{suffix}")
     except OSError as error:  # the model is what matters, and it is there
-        _tell(callbacks, {"kind": "warning", "text": f"no picture of the curves: {error}"})
-
-
-class Log:
-    """metrics.jsonl, TensorBoard events and the user's own callbacks.
-
-    A full disk does not stop training here: what could not be written waits for the next time.
-    """
-
-    def __init__(self, run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None:
-        self._run, self._callbacks = run, list(callbacks)
-        self._path = run.folder / RECORDS
-        self._waiting, self._warned = "", False
-        try:
-            self.rewind(progress)
-            self._events = Events(run.folder / "events", progress.update or None)
-        except OSError as error:
-            raise UserError(
-                f"{error.filename or run.folder} cannot be written: {error.strerror}. Nothing is "
-                "lost: make room, or make it writable, then resume"
-            ) from None
-
-    def __enter__(self) -> "Log":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._events.close()
-
-    def rewind(self, progress: Progress) -> None:
-        """Forget what will be recorded again: what came after this, and later setbacks."""
-        last = {"train": progress.recorded, "validation": progress.validated}
-        last["warning"] = progress.validated  # it is about a validation
-        kept = [
-            record
-            for record in self._run.records()
-            if record.get("update", 0) <= last.get(record.get("kind", ""), progress.update)
-            and record.get("lowered", 0) <= progress.lowered
-        ]
-        writing = self._path.with_name(f".{RECORDS}")
-        writing.write_text("".join(json.dumps(r) + "\n" for r in kept))
-        manifest.sync(writing)
-        writing.replace(self._path)
-
-    def record(self, record: dict[str, Any]) -> None:
-        self._waiting += json.dumps(record) + "\n"
-        try:
-            _append(self._path, self._waiting)
-            self._waiting = ""
-            for name, value in record.items():
-                if isinstance(value, float) and name not in ("seconds", "cpu_seconds"):
-                    self._events.scalar(f"{record['kind']}/{name}", value, record["update"])
-        except OSError as error:
-            self._warn(error)
-        _tell(self._callbacks, record)
-
-    def _warn(self, error: OSError) -> None:
-        """Once: a message for each record would hide everything else."""
-        if not self._warned:
-            self._warned = True
-            what = f"{error.filename or self._path} cannot be written: {error.strerror}"
-            text = f"{what}. Training goes on, and the records wait: make room"
-            _tell(self._callbacks, {"kind": "warning", "text": text})
-
-
-def _append(path: Path, text: str) -> None:
-    """All of the text, or none of it."""
-    size = path.stat().st_size if path.exists() else 0
-    try:
-        with path.open("a") as file:
-            file.write(text)
-    except OSError:
-        with suppress(OSError):
-            os.truncate(path, size)
-        raise
-
-
-def _tell(callbacks: Iterable[Callback], record: dict[str, Any]) -> None:
-    for callback in callbacks:
-        callback(record)
+        tell(callbacks, {"kind": "warning", "text": f"no picture of the curves: {error}"})
 
 
 def _continued(recipe: Recipe, given: Run) -> Recipe:

@@ -244,7 +244,7 @@ def usable(
                 name = "broken" if finding else "empty"
                 finding = finding or _empty(number, fields, paths, columns)
                 if rule == "refuse":
-                    raise UserError(f'{finding}. With {name} = "skip" such lines are left out')
+                    raise UserError(f'{finding}. With data.{name} = "skip" such lines are left out')
                 report.add(finding)
                 first = first or finding
                 if rule == "skip":

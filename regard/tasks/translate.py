@@ -167,16 +167,18 @@ def _encode(
     config: Config, part: files.Part, by: Sequence[Tokenizer], report: Report
 ) -> Iterator[tuple[list[int], ...]]:
     """Symbols of each pair; what is too long is dealt with as the recipe says."""
-    path = config.data.paths(part)[0]
+    paths = config.data.paths(part)
     stream = _read(config, part, Report())
     while block := list(islice(stream, BLOCK)):
         sides = zip(*(fields for _, fields in block), strict=True)
         encoded = [t.encode(list(side)) for t, side in zip(by, sides, strict=True)]
         for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
-            longest = max(map(len, row))
-            if longest > config.data.longest:
+            longer = max(range(len(row)), key=lambda side: len(row[side]))
+            if len(row[longer]) > config.data.longest:
                 what = f"more than {config.data.longest} symbols (data.longest)"
-                finding = Finding(path, line, what, fields[0][:60])
+                finding = Finding(
+                    paths[min(longer, len(paths) - 1)], line, what, fields[longer][:60]
+                )
                 report.add(finding)
                 if config.data.too_long == "refuse":
                     raise UserError(f"{finding}: data.too_long = 'refuse'")

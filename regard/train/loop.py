@@ -217,8 +217,9 @@ def _step(job: Job, at: Standing) -> None:
     at.whole = True
     _tell(job, progress, [number for part in parts for number in part.ids])
     if progress.refused > job.config.refusals:
-        what = "had numbers that are not finite" if parts else "had no example that fits in memory"
-        _go_back(job, at, f"{progress.refused} updates in a row {what}")
+        if not parts:
+            raise UserError("train.memory: no example fits, each by itself. Allow more")
+        _go_back(job, at, f"{progress.refused} updates in a row had numbers that are not finite")
 
 
 def _take(job: Job, at: Standing) -> tuple[list[list[Batch]], Position]:
@@ -292,9 +293,8 @@ def _go_back(job: Job, at: Standing, why: str) -> None:
         again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
         raise UserError(
             f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
-            "Try a lower train.optimizer.rate, a longer train.schedule.warmup, train.clip=1, "
-            "train.precision=float32, or more train.memory if that was short; metrics.jsonl names "
-            "the examples"
+            "Try a lower train.optimizer.rate, a longer train.schedule.warmup, train.clip=1 or "
+            "train.precision=float32; metrics.jsonl names the examples"
         )
     at.clock.stamp()
     progress, at.carry = job.back(before.lowered + 1)

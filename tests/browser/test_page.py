@@ -264,9 +264,10 @@ def test_a_long_text_stays_usable(opened: Opened, tmp_path: Path):
     dice = np.random.default_rng(1)
     blocks = Blocks()
     layers = []
-    for _ in range(12):
-        weights = np.exp(2 * dice.standard_normal((12, 512, 512), np.float32))
-        layers.append(blocks.weights(weights / weights.sum(-1, keepdims=True)))
+    weights = np.exp(2 * dice.standard_normal((12, 512, 512), np.float32))
+    weights /= weights.sum(-1, keepdims=True)
+    for layer in range(12):
+        layers.append(blocks.weights(np.roll(weights, layer, 1)))
     words = [f"word{n}" for n in range(512)]
     rows = [
         {"piece": w, "p": 0.5, "log_prob": -0.7, "rank": 1, "entropy": 1.0, "rivals": [["x", 0.1]]}

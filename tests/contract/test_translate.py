@@ -1,6 +1,7 @@
 """The task of translation: what it makes of data, and that batches do not matter."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +248,20 @@ def test_tied_weights_are_stored_once_and_tied_again(tie: str, tmp_path: Path):
     assert len(embeddings) == sizes[tie]
     for a, b in zip(predictor.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_the_side_that_is_too_long_is_named(tmp_path: Path):
+    (tmp_path / "a").write_text("ka\nlo\n")
+    (tmp_path / "b").write_text("x x x x\ny\n")
+    table = {
+        "train": [str(tmp_path / "a"), str(tmp_path / "b")],
+        "longest": 3,
+        "too_long": "refuse",
+    }
+    recipe = config.from_table(
+        {"task": "translate", "data": table, "tokenizer": {"kind": "word"}, "model": {"dim": 16}}
+    )
+    with pytest.raises(
+        UserError, match=rf"{re.escape(str(tmp_path / 'b'))}:1: more than 3 .*x x x"
+    ):
+        Run.create(tmp_path / "run", recipe)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import regard
-from regard import cli, plots, runs
+from regard import cli, plots
 from regard.errors import UserError
 from regard.runs import Run
-from regard.train import checkpoint, events, manifest
+from regard.train import checkpoint, events, log, manifest
 from tests.fault import tiny
 from tests.fault.conftest import Amount, Tally
 
@@ -44,13 +44,13 @@ def checkpoints(run: Path) -> list[int]:
     return [c.update for c in checkpoint.checkpoints(run / "checkpoints") if c.fault() is None]
 
 
-@pytest.mark.parametrize("target", ["_append", "scalar"])
+@pytest.mark.parametrize("target", ["append", "scalar"])
 def test_records_wait_for_room(
     target: str, recipe: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Full from update 5 to 10: training goes on, says so once, and all records are there."""
     told: list[dict[str, Any]] = []
-    owner: Any = runs if target == "_append" else events.Events
+    owner: Any = log if target == "append" else events.Events
     real = getattr(owner, target)
 
     def write(*given: Any) -> None:
@@ -67,7 +67,7 @@ def test_records_wait_for_room(
 
 def test_a_line_that_was_cut_off_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "records"
-    path.write_text("one\n")
+    path.write_text("{}\n")
     real = Path.open
 
     class Cut:
@@ -83,9 +83,9 @@ def test_a_line_that_was_cut_off_is_taken_back(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Path, "open", lambda *_: Cut())
     with pytest.raises(OSError, match="No space"):
-        runs._append(path, "two\n")
+        log.append(path, [{"two": 2}])
     monkeypatch.undo()
-    assert path.read_text() == "one\n"
+    assert path.read_text() == "{}\n"
 
 
 @pytest.mark.parametrize("where", ["save_file", "manifest"])

@@ -324,6 +324,16 @@ def test_a_model_that_does_not_fit_is_refused(tmp_path: Path):
         regard.train(recipe, "train.memory=0.00001", to=tmp_path / "run")
 
 
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_where_nothing_fits_it_stops(kind: str, tmp_path: Path):
+    recipe = tiny.write(kind, tmp_path / "data")
+    run = Run.create(tmp_path / "first", config.load(recipe))
+    with pytest.raises(UserError, match=r"train\.memory: no example fits"):
+        regard.train(
+            recipe, "train.updates=20", f"train.memory={tight(run, 50.0)}", to=tmp_path / "run"
+        )
+
+
 # What is free
 
 

@@ -133,7 +133,8 @@ def test_an_interruption_saves_and_leaves_no_trace(whole: Run, recipe: Path, tmp
     def interrupt(record: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    regard.train(recipe, *CHANGES, to=folder, callback=interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"regard\.train\(resume="):
+        regard.train(recipe, *CHANGES, to=folder, callback=interrupt)
     assert Run(folder).find("last").progress()["update"] == 3, "the first record"
     run = Run(folder)
     for update in range(4, 12):

@@ -64,9 +64,9 @@ def test_one_signal_finishes_the_update_and_saves(
 
         job.batches.at = at
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         watched(patch, change)
-        regard.train(recipe, "train.memory=1", to=tmp_path / "run")
+        regard.train(recipe, to=tmp_path / "run")
     saved = Run(tmp_path / "run").find("last").progress()
     assert (saved["update"], saved["finished"]) == (7, False)
     assert signal.getsignal(number) == before, "handlers are put back"

@@ -39,7 +39,9 @@
     const taken = at.map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
     const spot = (x, y, label, own) => {
       const wide = 7 * [...label].length;
-      const places = [[x + 7, y + 4], [x - 7 - wide, y + 4], [x - wide / 2, y - 8], [x - wide / 2, y + 17]];
+      const [right, left, middle] = [x + 7, x - 7 - wide, x - wide / 2];
+      const places = [[right, y + 4], [left, y + 4], [middle, y - 8], [middle, y + 17], [right, y - 7], [right, y + 15],
+        [left, y - 7], [left, y + 15], [middle, y - 20], [middle, y + 29], [right, y - 19], [left, y + 27]];
       const free = places.find(([left, base]) => left > 32 && left + wide < width - 12 &&
         !taken.some((o) => left < o[2] && o[0] < left + wide && base - 11 < o[3] && o[1] < base + 3));
       const found = free ?? (own ? places[0] : null);

@@ -1,0 +1,117 @@
+"""What is told while a run trains: to its folder, to TensorBoard, to the user's own callbacks."""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+from regard.train import manifest
+from regard.train.events import Events
+from regard.train.progress import Progress
+
+RECORDS = "metrics.jsonl"
+LONGEST = 1 << 20
+"""Bytes of one record at most."""
+
+Record = dict[str, Any]
+Callback = Callable[[Record], None]
+
+
+class Log:
+    """metrics.jsonl, TensorBoard events and callbacks.
+
+    A full disk does not stop training here: what could not be written waits for the next time.
+    """
+
+    def __init__(self, folder: Path, progress: Progress, callbacks: Iterable[Callback]) -> None:
+        self._path, self._callbacks = folder / RECORDS, list(callbacks)
+        self._waiting: list[Record] = []
+        self._warned = False
+        try:
+            self.rewind(progress)
+            self._events = Events(folder / "events", progress.update or None)
+        except OSError as error:
+            raise UserError(
+                f"{error.filename or folder} cannot be written: {error.strerror}. Nothing is lost: "
+                "make room, or make it writable, then resume"
+            ) from None
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            append(self._path, self._waiting)
+        with suppress(OSError):
+            self._events.close()
+
+    def rewind(self, progress: Progress) -> None:
+        """Forget what will be recorded again: what came after this, and later setbacks."""
+        last = {"train": progress.recorded, "validation": progress.validated}
+        last["warning"] = progress.validated  # it is about a validation
+        kept = [
+            record
+            for record in [*read(self._path), *self._waiting]
+            if record.get("update", 0) <= last.get(record.get("kind", ""), progress.update)
+            and record.get("lowered", 0) <= progress.lowered
+        ]
+        writing = self._path.with_name(f".{RECORDS}")
+        writing.write_text(_lines(kept))
+        manifest.sync(writing)
+        writing.replace(self._path)
+        self._waiting = []
+
+    def record(self, record: Record) -> None:
+        self._waiting.append(record)
+        try:
+            append(self._path, self._waiting)
+            self._waiting = []
+            for name, value in record.items():
+                if isinstance(value, float) and name not in ("seconds", "cpu_seconds"):
+                    self._events.scalar(f"{record['kind']}/{name}", value, record["update"])
+        except OSError as error:
+            self._warn(error)
+        tell(self._callbacks, record)
+
+    def _warn(self, error: OSError) -> None:
+        """Once: a message for each record would hide everything else."""
+        if not self._warned:
+            self._warned = True
+            what = f"{error.filename or self._path} cannot be written: {error.strerror}"
+            text = f"{what}. Training goes on, and the records wait: make room"
+            tell(self._callbacks, {"kind": "warning", "text": text})
+
+
+def tell(callbacks: Iterable[Callback], record: Record) -> None:
+    for callback in callbacks:
+        callback(record)
+
+
+def read(path: Path) -> list[Record]:
+    """All that was recorded, but lines that are damaged, or not finished by a killed run."""
+    found = []
+    if path.exists():
+        with path.open("rb") as file:
+            for line in iter(lambda: file.readline(LONGEST), b""):
+                with suppress(ValueError, RecursionError):
+                    found.append(json.loads(line) if line.endswith(b"\n") else None)
+    return [record for record in found if isinstance(record, dict)]
+
+
+def append(path: Path, records: Iterable[Record]) -> None:
+    """All of them, or none."""
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("a") as file:
+            file.write(_lines(records))
+    except OSError:
+        with suppress(OSError):
+            os.truncate(path, size)
+        raise
+
+
+def _lines(records: Iterable[Record]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
