@@ -1,6 +1,6 @@
 """However often a run is stopped, it sees the same examples in the same order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from regard import plots, runs
 from regard.data import batching, stream
 from regard.runs import Run
 from regard.train import loop
-from regard.types import Position
+from regard.types import Batch, Position
 from tests.fault import tiny
 from tests.fault.conftest import Tally
 
@@ -145,9 +145,12 @@ def test_rows_of_a_batch_are_the_same_examples(rows: slice, tmp_path: Path):
     import numpy as np
 
     lengths = np.array([[3], [5], [2], [4], [4], [1]], np.int64)
-    same: Any = list  # a batch that is nothing but its examples' numbers
-    plain: Any = batching.Batches(lengths, same, batching.Config(tokens=99), 1)
-    assert plain.at(Position(1, 0), rows) == plain.at(Position(1, 0))[rows]
+
+    def collate(ids: Sequence[int]) -> Batch:
+        return Batch(tensors={}, ids=tuple(ids), targets=len(ids))
+
+    plain = batching.Batches(lengths, collate, batching.Config(tokens=99), 1)
+    assert plain.at(Position(1, 0), rows).ids == plain.at(Position(1, 0)).ids[rows]
     text = stream.Streams(np.arange(50), 0, stream.Config(streams=4, length=5), 1)
     whole, part = text.at(Position(2, 1)), text.at(Position(2, 1), rows)
     assert part.ids == whole.ids[rows]

@@ -121,6 +121,12 @@ def test_clean_labels_have_no_error_and_no_warning(tmp_path):
     assert codes(found) == ["data.counts"]
 
 
+def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
+    recipe = classify(tmp_path, sorted(labelled(300, 1)), sorted(labelled(200, 2)))
+    monkeypatch.setattr(examination, "SHORT", 100)
+    assert codes(glance(recipe)) == ["data.sampled", "data.sampled", "data.counts"]
+
+
 @pytest.mark.parametrize(
     ("train", "test", "code", "severity"),
     [
