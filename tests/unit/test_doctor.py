@@ -124,7 +124,7 @@ def test_clean_labels_have_no_error_and_no_warning(tmp_path):
 def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
     recipe = classify(tmp_path, sorted(labelled(300, 1)), sorted(labelled(200, 2)))
     monkeypatch.setattr(examination, "SHORT", 100)
-    assert codes(glance(recipe)) == ["data.sampled", "data.sampled", "data.counts"]
+    assert set(codes(glance(recipe))) == {"data.sampled", "data.counts"}
 
 
 @pytest.mark.parametrize(
