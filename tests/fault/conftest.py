@@ -5,8 +5,9 @@ was done and survived. The totals of the tests that passed are printed at the en
 """
 
 import os
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,6 +15,14 @@ FULL = os.environ.get("REGARD_FAULTS") == "full"
 
 Amount = Callable[[int, int], int]
 Tally = Callable[[str, int], None]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """A shell that starts the tests in the background lets them ignore Ctrl-C, which they send."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
