@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from regard.types import Batch, Batches, Carry, Position
 
 MARGIN = 2.5
-"""A step's largest size as a multiple of what its forward pass keeps. On a processor 0.8 to 1.9 was
-measured for batches of 600 positions and more, but up to 2.2 for a recurrent decoder with additive
-attention over 220 positions, where it grows with the length."""
+"""A step's largest size as a multiple of what its forward pass keeps. On a processor 0.8 to 1.7 was
+measured for batches of 4,000 positions, and 2.2 for additive attention over 220 positions, where it
+grows with the length. For small batches it is more, by copies of the weights: see budget.STATE."""
 SOME = 4
 """Rows that are measured beside one; some kernels round what they keep for two up to nothing."""
 
