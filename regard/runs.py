@@ -257,9 +257,12 @@ def _back(
     the trouble, or at the beginning: the same whether or not the run was interrupted since."""
     found = None
     for later in reversed(checkpoint.checkpoints(run.checkpoints)):
-        told = {} if later.fault(resumable=True) else later.progress()
+        if later.fault(resumable=True):
+            checkpoint.keep_damaged(later)
+            continue
+        told = later.progress()
         planned = later.update % run.recipe.train.save == 0
-        if told and not told["refused"] and (planned or told["best_update"] == later.update):
+        if not told["refused"] and (planned or told["best_update"] == later.update):
             found = later
             break
         checkpoint.remove(later.folder)

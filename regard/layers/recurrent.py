@@ -16,6 +16,7 @@ packed. With operands in bfloat16 the LSTM takes about 0.6 of the time; its cell
 sums of many small steps would come to a halt in bfloat16.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import torch
@@ -33,7 +34,7 @@ LSTM_MODE = 2
 """Among the kinds that the kernel may be asked for."""
 
 
-class Recurrent(nn.Module):
+class Recurrent(nn.Module, ABC):
     """One layer in one direction."""
 
     def __init__(self, kernel: nn.RNNBase, gates: int) -> None:
@@ -66,9 +67,9 @@ class Recurrent(nn.Module):
         u, _, a, _ = self.weights
         return F.linear(x, u, a)
 
+    @abstractmethod
     def step(self, ux: Float[Tensor, "B G"], state: State) -> State:
         """The state after `ux` = U x + a was read."""
-        raise NotImplementedError
 
     def forward(
         self,

@@ -186,11 +186,17 @@ def set_aside(folder: Path, newest: Checkpoint | None) -> None:
         _clear(left)
     for damaged in checkpoints(folder):
         if newest is None or damaged.update > newest.update:
-            name, number = f"{damaged.folder.name}.damaged", 1
-            while damaged.folder.with_name(name).exists():
-                number += 1
-                name = f"{damaged.folder.name}.damaged-{number}"
-            damaged.folder.rename(damaged.folder.with_name(name))
+            keep_damaged(damaged)
+
+
+def keep_damaged(checkpoint: Checkpoint) -> None:
+    """Out of the way, under a name that says what it is."""
+    folder = checkpoint.folder
+    name, number = f"{folder.name}.damaged", 1
+    while folder.with_name(name).exists():
+        number += 1
+        name = f"{folder.name}.damaged-{number}"
+    folder.rename(folder.with_name(name))
 
 
 def average(found: list[Checkpoint]) -> dict[str, Tensor]:
