@@ -26,7 +26,7 @@ GROUPS = 5
 PLACES_SHOWN = 6
 BLOCK = 500
 """Symbols of running text that are drawn together: neighbours are as alike as a line's words."""
-NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "tokens_per_second"}
+NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,6 +65,7 @@ NAMES = {
     "cer": "character error rate (%)",
     "chrf": "chrF",
     "exact": "exact match (%)",
+    "gap": "distance of two readings",
     "line_error_rate": "lines wrong (%)",
     "nll": "negative log-likelihood",
     "norm": "gradient norm",

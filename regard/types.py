@@ -69,6 +69,11 @@ class Batch:
         moved = {name: t.to(device, non_blocking=True) for name, t in self.tensors.items()}
         return replace(self, tensors=moved)
 
+    def twice(self) -> "Batch":
+        """All examples, and then all of them again."""
+        tensors = {name: torch.cat([t, t]) for name, t in self.tensors.items()}
+        return replace(self, tensors=tensors, ids=self.ids * 2, targets=self.targets * 2)
+
 
 @dataclass(frozen=True)
 class Term:

@@ -7,9 +7,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers.consistency import twin_cross_entropy
 from regard.layers.cross_entropy import cross_entropy
 from regard.types import Term, Terms
-from regard.values import Share
+from regard.values import NonNegative, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,9 @@ class Config:
 
     smoothing: Share = 0.1
     """Label smoothing: this much of the probability is spread over the vocabulary."""
+    consistency: NonNegative = 0.0
+    """Read each example twice, with another dropout each time, and hold what is expected the first
+    and the second time together with this weight (R-Drop; its α is twice this)."""
     bias: bool = False
     """Whether each symbol has a bias."""
 
@@ -27,7 +31,7 @@ class Head(nn.Module):
 
     def __init__(self, config: Config, dim: int, symbols: int, weight: nn.Parameter | None) -> None:
         super().__init__()
-        self.smoothing = config.smoothing
+        self.smoothing, self.consistency = config.smoothing, config.consistency
         self.weight = nn.Parameter(torch.empty(symbols, dim)) if weight is None else weight
         if weight is None:
             nn.init.normal_(self.weight, std=dim**-0.5)
@@ -43,12 +47,30 @@ class Head(nn.Module):
         targets: Int[Tensor, "B T"],
         mask: Bool[Tensor, "B T"],
     ) -> Terms:
-        """The smoothed loss, which is trained, and the plain one, which is reported."""
+        """The smoothed loss, which is trained, and the plain one, which is reported.
+
+        If `twice`, the second half of the rows is the first half again: the losses are the means
+        of both readings, and how far these are apart is one more loss.
+        """
         kept = mask.flatten().nonzero().squeeze(1)
         states = hidden.flatten(0, 1).index_select(0, kept)
         symbols = targets.flatten().index_select(0, kept)
-        smoothed, plain = cross_entropy(
-            states, self.weight, self.bias, symbols, self.smoothing, precision=self.precision
+        options = (self.weight, self.bias, symbols, self.smoothing)
+        if not self.twice:
+            smoothed, plain = cross_entropy(states, *options, precision=self.precision)
+            count = len(symbols)
+            return {"smoothed": Term(smoothed, count), "nll": Term(plain, count, 0.0)}
+        loss, plain, gap = twin_cross_entropy(
+            states, *options, self.consistency, precision=self.precision
         )
-        count = len(symbols)
-        return {"smoothed": Term(smoothed, count), "nll": Term(plain, count, 0.0)}
+        count = len(symbols) // 2
+        return {
+            "loss": Term(loss, count),
+            "nll": Term(plain, count, 0.0),
+            "gap": Term(gap, count, 0.0),
+        }
+
+    @property
+    def twice(self) -> bool:
+        """Whether each example is to be read twice: only in training."""
+        return self.training and self.consistency > 0

@@ -67,7 +67,7 @@ def cross_entropy(
     `precision` is that of the operands of the matrix products (float64, float32 or bfloat16); sums
     are as precise as `weight`, float32 at least. `chunk` is the number of rows that a block has.
     """
-    chunk = chunk or _rows(len(weight), weight.shape[1], hidden.device)
+    chunk = chunk or block_rows(len(weight), weight.shape[1], hidden.device)
     learn = torch.is_grad_enabled()
     with torch.autocast(hidden.device.type, enabled=False):
         loss, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -76,7 +76,7 @@ def cross_entropy(
     return loss, nll
 
 
-def _rows(vocabulary: int, dim: int, device: torch.device) -> int:
+def block_rows(vocabulary: int, dim: int, device: torch.device) -> int:
     """How many rows of a block fit into the last cache of a CPU, or keep a GPU busy.
 
     Each block also goes once through ∂L/∂W, of (V, D): fewer than D rows would not pay for that.
@@ -104,12 +104,12 @@ class _CrossEntropy(torch.autograd.Function):
         precision = min(precision, exact, key=lambda dtype: dtype.itemsize)
         hidden, weight = hidden.to(exact), weight.to(exact)
         bias = weight.new_zeros(len(weight)) if bias is None else bias.to(exact)
-        query, table, own = _operands(hidden, weight, bias, targets, precision)
-        grads = _Gradients(hidden, weight, [learn and need for need in ctx.needs_input_grad[:3]])
+        query, table, own = operands(hidden, weight, bias, targets, precision)
+        grads = Gradients(hidden, weight, [learn and need for need in ctx.needs_input_grad[:3]])
 
         nll = torch.empty_like(own)
         lead = own + query[:, -1]  # what rounding leaves of the target's shifted logit
-        bound = torch.maximum(_bound(hidden, weight, bias) + query[:, -1], lead.abs())
+        most = torch.maximum(bound(hidden, weight, bias) + query[:, -1], lead.abs())
         narrow = table.new_empty(min(chunk, len(own)), len(weight))
         wide = narrow if precision == exact else torch.empty_like(narrow, dtype=exact)
         index = torch.arange(len(narrow), device=own.device)
@@ -119,7 +119,7 @@ class _CrossEntropy(torch.autograd.Function):
             product = narrow[: len(here[0])]  # (chunk, V)
             torch.mm(query[rows], table.t(), out=product)
             e = product if wide is narrow else wide[: len(product)].copy_(product)
-            share, total, nll[rows] = _exponentials(e, here, lead[rows], bound[rows], precision)
+            share, total, nll[rows] = exponentials(e, here, lead[rows], most[rows], precision)
             if grads.wanted:
                 e[here] = share - (1 - smoothing) * total  # Z ∂L/∂ℓ, but for ε/V
                 block = e if wide is narrow else product.copy_(e)
@@ -137,7 +137,7 @@ class _CrossEntropy(torch.autograd.Function):
         return *(None if each is None else each * grad for each in ctx.grads), *[None] * 5
 
 
-def _operands(
+def operands(
     hidden: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
     bias: Float[Tensor, " V"],
@@ -159,19 +159,19 @@ def _operands(
     return query, table, own
 
 
-def _bound(
+def bound(
     hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"]
 ) -> Float[Tensor, " N"]:
     """What no logit of a row, in base 2, can exceed."""
-    bound: Tensor = LOG2E * (hidden.norm(dim=1) * weight.norm(dim=1).max() + bias.max())
-    return bound
+    most: Tensor = LOG2E * (hidden.norm(dim=1) * weight.norm(dim=1).max() + bias.max())
+    return most
 
 
-def _exponentials(
+def exponentials(
     e: Float[Tensor, "C V"],
     here: tuple[Int[Tensor, " C"], Int[Tensor, " C"]],
     lead: Float[Tensor, " C"],
-    bound: Float[Tensor, " C"],
+    most: Float[Tensor, " C"],
     precision: torch.dtype,
 ) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"], Float[Tensor, " C"]]:
     """Turn logits in base 2 into eₙᵥ, in place; gives the target's e, Z, and −log p(y | n).
@@ -179,7 +179,7 @@ def _exponentials(
     The test for a CPU alone is there because elsewhere it would wait for the device.
     """
     limit = 0.75 * math.log2(torch.finfo(precision).max)  # leaves room for a sum over V
-    if not (e.is_cpu and bool(bound.max() < limit)):
+    if not (e.is_cpu and bool(most.max() < limit)):
         top = e.amax(1)
         e -= top[:, None]
         lead = lead - top
@@ -190,7 +190,7 @@ def _exponentials(
     return share, total, total.log() - lead / LOG2E
 
 
-class _Gradients:
+class Gradients:
     """The sums ∂L/∂H, ∂L/∂W and ∂L/∂b, as far as they are wanted."""
 
     def __init__(

@@ -89,6 +89,11 @@ def check(recipe: Recipe) -> None:
     for part in ("validation", "test"):
         if getattr(config.data, part) and getattr(config.held_out, part):
             raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
+    if config.unit == "stream" and getattr(recipe.model.head.config, "consistency", 0.0) > 0:
+        raise RecipeError(
+            "model.head.consistency: running text goes on from what was read before it and cannot "
+            "be read twice: set it to 0, or unit = 'line'"
+        )
     if recipe.train.metric not in METRICS:
         raise RecipeError(
             f"train.metric: {recipe.train.metric!r} is not one of {', '.join(METRICS)}"
@@ -179,6 +184,7 @@ class Task:
         Running text goes on from `carry`; the gradient does not.
         """
         assert model.decoder is not None
+        batch = batch.twice() if model.twice else batch
         state = model.start(batch)
         if batch.continues and carry:
             state = model.decoder.resume(state, carry)

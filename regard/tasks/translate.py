@@ -215,6 +215,7 @@ class Task:
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y | x), the true beginning of y being given at each place."""
+        batch = batch.twice() if model.twice else batch
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         return model.head.loss(hidden, batch["target_out"], batch["target_mask"]), None
 
