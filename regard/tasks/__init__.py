@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from regard.config import Recipe
+from regard.errors import RecipeError
 from regard.metrics import Score
 from regard.model import Model
-from regard.parts import Part
+from regard.parts import Part, module
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 
@@ -80,3 +82,14 @@ class Task(Protocol):
     def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given output, and what else tells its worth."""
         ...
+
+
+def check_model(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
+    """The head must have what the task calls; what is watched must be a figure of the task."""
+    head = recipe.model.head.kind
+    if not hasattr(module("heads", head).Head, method):
+        raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
+    if recipe.train.metric not in metrics:
+        raise RecipeError(
+            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(metrics)}"
+        )

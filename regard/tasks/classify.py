@@ -25,8 +25,8 @@ from regard.errors import RecipeError, UserError
 from regard.label_metrics import Judged
 from regard.metrics import Score, accuracy
 from regard.model import Model
-from regard.parts import Part, module
-from regard.tasks import Prediction
+from regard.parts import Part
+from regard.tasks import Prediction, check_model
 from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
@@ -84,19 +84,14 @@ def check(recipe: Recipe) -> None:
 
 
 def check_parts(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
-    """The head must have a method, characters must be there, the metric must be one of these."""
-    head, reads = recipe.model.head.kind, recipe.model.input
-    if not hasattr(module("heads", head).Head, method):
-        raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
+    """Head and metric must be of the task; characters that are read must be there."""
+    check_model(recipe, method, metrics)
+    reads = recipe.model.input
     spelt = reads.kind == "characters" or getattr(reads.config, "reads", "words") != "words"
     if recipe.task.spelling and recipe.task.tokenizer.kind != "word":
         raise RecipeError("spelling: characters of words need tokenizer.kind = 'word'")
     if spelt and not recipe.task.spelling:
         raise RecipeError("model.input: to read characters, set spelling = true")
-    if recipe.train.metric not in metrics:
-        raise RecipeError(
-            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(metrics)}"
-        )
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
@@ -355,8 +350,8 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability of each given label (or set of labels), in order."""
         longest, separator = self.config.data.longest, self.config.labels.separator
-        rows = [row.part(0, longest) for row in self.lexicon.texts(inputs)]
-        logits = self._logits(model, rows, batch)
+        whole = self.lexicon.texts(inputs)
+        logits = self._logits(model, [row.part(0, longest) for row in whole], batch)
         for n, text in enumerate(outputs):
             names = text.split(separator) if self.several else [text]
             given = [name.strip() for name in names if name.strip() or not self.several]
@@ -365,6 +360,7 @@ class Task:
             yield {
                 "log_prob": -nll,
                 "perplexity": math.exp(min(nll, 700.0)),
+                "status": "cut" if len(whole[n].symbols) > longest else "ok",
                 "tokens": given,
                 "log_probs": [-nll],
             }

@@ -30,8 +30,8 @@ from regard.data.windows import Forecasts, collate, normaliser, unfold
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score
 from regard.model import Model
-from regard.parts import Part, module
-from regard.tasks import Prediction
+from regard.parts import Part
+from regard.tasks import Prediction, check_model
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 from regard.values import Count, Range
 
@@ -84,16 +84,11 @@ def check(recipe: Recipe) -> None:
     model, window, reads = recipe.model, config.window, recipe.model.input.config
     if not hasattr(reads, "positions"):
         raise RecipeError(f"model.input.kind: {model.input.kind!r} reads no series of numbers")
-    if not hasattr(module("heads", model.head.kind).Head, "normal"):
-        raise RecipeError(f"model.head.kind: {model.head.kind!r} is not for the task forecast")
+    check_model(recipe, "normal", METRICS)
     if getattr(reads, "patch", 1) > window.look_back:
         raise RecipeError("model.input.patch: a patch is longer than window.look_back")
     if window.independent and not getattr(reads, "project", True) and model.dim != 1:
         raise RecipeError("model.dim: without model.input.project independent variables need dim 1")
-    if recipe.train.metric not in METRICS:
-        raise RecipeError(
-            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(METRICS)}"
-        )
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation is 0")
     settings, most = model.encoder.config, reads.positions(window.look_back)

@@ -31,7 +31,7 @@ from regard.metrics import VERSION, Score
 from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.tasks import Prediction
+from regard.tasks import Prediction, check_model
 from regard.types import Batch, Batches, Carry, DecoderState, Head, Sizes, Terms
 from regard.values import Count
 
@@ -89,14 +89,11 @@ def check(recipe: Recipe) -> None:
     for part in ("validation", "test"):
         if getattr(config.data, part) and getattr(config.held_out, part):
             raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
-    if config.unit == "stream" and getattr(recipe.model.head.config, "consistency", 0.0) > 0:
+    check_model(recipe, "twice", METRICS)
+    if config.unit == "stream" and recipe.model.head.config.consistency:
         raise RecipeError(
             "model.head.consistency: running text goes on from what was read before it and cannot "
             "be read twice: set it to 0, or unit = 'line'"
-        )
-    if recipe.train.metric not in METRICS:
-        raise RecipeError(
-            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(METRICS)}"
         )
 
 

@@ -24,7 +24,7 @@ from regard.metrics import Score
 from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.tasks import Prediction
+from regard.tasks import Prediction, check_model
 from regard.text_metrics import Evaluation
 from regard.types import Batch, Carry, Sizes, Terms
 from regard.values import Natural, Positive
@@ -79,9 +79,7 @@ def check(recipe: Recipe) -> None:
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
-    known = ["nll", "perplexity", *config.evaluation.watched]
-    if recipe.train.metric not in known:
-        raise RecipeError(f"train.metric: {recipe.train.metric!r} is not one of {', '.join(known)}")
+    check_model(recipe, "twice", ["nll", "perplexity", *config.evaluation.watched])
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
     if "nbest" in config.evaluation.metrics and getattr(config.search.config, "nbest", 1) < 2:
@@ -415,7 +413,8 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given target, in order."""
         model.eval()
-        left = [s[: self.config.data.longest] for s in self.source.encode(inputs)]
+        longest, sources = self.config.data.longest, self.source.encode(inputs)
+        left = [symbols[:longest] for symbols in sources]
         right = self.target.encode(outputs)
         order = sorted(range(len(left)), key=lambda n: (len(right[n]), len(left[n]), n))
         found: dict[int, list[float]] = {}
@@ -432,6 +431,7 @@ class Task:
             yield {
                 "log_prob": total,
                 "perplexity": math.exp(min(-total / len(found[n]), 700.0)),
+                "status": "cut" if len(sources[n]) > longest else "ok",
                 "tokens": self.target.pieces([*right[n], END]),
                 "log_probs": found[n],
             }

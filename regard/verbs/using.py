@@ -1,6 +1,7 @@
 """Verbs that use a model: evaluate, compare, predict, score, export."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,8 +70,7 @@ def evaluate(
     predictor = front.load(run, **opened)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
-    if cut := sum(prediction.status == "cut" for prediction in predictions):
-        display.warn(f"{cut:,} of {len(predictions):,} inputs were too long to be read: cut")
+    _warn_of_cuts([prediction.status for prediction in predictions])
     if output is not None and not predictions:
         display.warn(f"{output} is not written: nothing is predicted to score this task")
     elif output is not None:
@@ -248,7 +248,15 @@ def score(
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
         plain = "\t".join(f"{value:.4f}" for value in columns)
         say(result if json or format == "jsonl" else plain)
+    _warn_of_cuts([result.get("status", "ok") for result in results])
     display.likelihood(results)
+
+
+def _warn_of_cuts(statuses: Sequence[str]) -> None:
+    from regard import display
+
+    if cut := statuses.count("cut"):
+        display.warn(f"{cut:,} of {len(statuses):,} inputs were too long to be read: cut")
 
 
 def export(

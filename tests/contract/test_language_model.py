@@ -450,6 +450,7 @@ def test_options_that_a_language_model_lacks_are_refused(trained: Predictor):
         ({"held_out": {"test": 0.9, "validation": 0.2}}, "held_out.validation: with test it"),
         ({"unit": "word"}, "unit: 'word' is not one of 'stream', 'line'"),
         ({"model": {"encoder": {}}}, "model.encoder: no such key"),
+        ({"model": {"head": {"kind": "tags"}}}, "model.head.kind: 'tags' is not for the task"),
         ({"model": {"head": {"consistency": 1.0}}}, "model.head.consistency: running text"),
     ],
 )

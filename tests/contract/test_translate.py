@@ -68,6 +68,12 @@ def test_scores_do_not_depend_on_the_batch(predictor: regard.Predictor):
         assert close(a["log_probs"], b["log_probs"])
 
 
+def test_what_is_cut_before_it_is_scored_is_told(predictor: regard.Predictor):
+    long = " ".join(["lo"] * (predictor.task.config.data.longest + 1))  # type: ignore[attr-defined]
+    found = predictor.score(["ka", long], ["ka", "ka"])
+    assert [line["status"] for line in found] == ["ok", "cut"]
+
+
 def test_something_was_learnt(predictor: regard.Predictor):
     """Or else all that is equal might be equally empty. By chance one word in nine is right."""
     single = predictor.predict(list(corpus.WORDS))
