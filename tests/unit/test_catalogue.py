@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 import regard.data
-from regard.data import catalogue
-from regard.data.catalogue import Dataset, File
+from regard.data import archives, catalogue, sets
+from regard.data.sets import Dataset, File
 from regard.errors import UserError
 
 SMALL = 5_000_000
@@ -374,7 +374,7 @@ def test_imdb_is_made_from_the_archive(home, monkeypatch, tmp_path):
     fill(tmp_path / "copy", {"aclImdb_v1.tar.gz": packed})
     with pytest.raises(UserError, match=f"sha256 is {sha(packed)}, expected c40f74"):
         catalogue.get("imdb", tmp_path / "copy")
-    monkeypatch.setattr(catalogue, "IMDB_SHA256", sha(packed))
+    monkeypatch.setattr(sets, "IMDB_SHA256", sha(packed))
     folder = catalogue.get("imdb", tmp_path / "copy")
     text = {p.name: gzip.decompress(p.read_bytes()).decode() for p in folder.iterdir()}
     assert text == {
@@ -388,8 +388,8 @@ def test_imdb_is_made_from_the_archive(home, monkeypatch, tmp_path):
 def test_the_phrasebook_is_made_here(home):
     """In a process of its own: checking every shape would take longer than making it."""
     code = (
-        "from regard.data import catalogue\n"
-        "catalogue.PHRASES.update(train=50, validation=7, test=5)\n"
+        "from regard.data import catalogue, sets\n"
+        "sets.PHRASES.update(train=50, validation=7, test=5)\n"
         "print(catalogue.get('phrasebook-en-de'))"
     )
     project = Path(catalogue.__file__).parents[2]
@@ -485,8 +485,8 @@ MADE = {"phrasebook-en-de", "phrasebook-en-fr", "pronunciation", "spelling-corre
 
 
 def test_the_table_is_well_formed():
-    assert catalogue.names() == list(catalogue.DESCRIPTIONS)
-    for name, dataset in catalogue.CATALOGUE.items():
+    assert catalogue.names() == list(sets.DESCRIPTIONS)
+    for name, dataset in sets.CATALOGUE.items():
         assert dataset.what and dataset.licence and dataset.source, name
         assert dataset.files, name
         for file in dataset.files:
@@ -501,11 +501,11 @@ def test_the_table_is_well_formed():
 def test_the_checksums_are_those_of_the_shared_data(name: str, shared_data: Callable[[str], Path]):
     """Files of up to 5 MB are hashed; of larger ones the size is compared."""
     folder = shared_data(name)
-    for file in catalogue.CATALOGUE[name].files:
+    for file in sets.CATALOGUE[name].files:
         path = folder / file.name
         assert path.exists(), path
         if file.size <= SMALL:
-            assert catalogue.digest(path) == file.sha256, path
+            assert archives.digest(path) == file.sha256, path
         elif path.suffix == ".gz":
             assert int.from_bytes(path.read_bytes()[-4:], "little") == file.size, path
         else:
