@@ -6,10 +6,12 @@ import torch
 from protocol import OPTIONS, serve
 
 import regard
+from regard.layers.allocator import keep_pages
 
 
 def main():
     torch.set_num_threads(OPTIONS["threads"])
+    keep_pages()  # as the command line does
     model = regard.load(
         OPTIONS["run"], engine=OPTIONS["engine"], quantization=OPTIONS["quantization"]
     )

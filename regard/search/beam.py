@@ -49,6 +49,10 @@ class Config:
         return floor(self.beams * self.patience + 0.5)
 
 
+GROUP, LONG = 16, 1024
+"""Symbols of a group, where a vocabulary is long, when the best are looked for."""
+
+
 class Layer(NamedTuple):
     """What one step leaves behind: each sentence's candidates, best first."""
 
@@ -130,15 +134,26 @@ def _candidates(
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"], Int[Tensor, "B C"]]:
     """The 2 W best continuations of W hypotheses: Σ log p, symbol, its log p, the hypothesis.
 
-    Twice as many as hypotheses: each has one way to end, so at least W of them go on.
+    Twice as many as hypotheses: each has one way to end, so at least W of them go on. `topk` is
+    slow on long rows: so symbols v, v + K, v + 2 K … make one of K groups, and the C best are
+    among the members of the C groups with the best peaks, and of what makes no whole group.
     """
-    width = totals.shape[1]
-    # No hypothesis has more than 2 W continuations among the 2 W best of all.
-    best, symbols = log_probs.topk(min(2 * width, log_probs.shape[2]))  # (B, W, N)
-    sums = (totals[..., None] + best).flatten(1)  # (B, W · N)
-    sums, places = sums.topk(min(2 * width, sums.shape[1]))  # (B, C)
-    symbols, chances = (values.flatten(1).gather(1, places) for values in (symbols, best))
-    return sums, symbols, chances, places // best.shape[2]
+    size, width, symbols = log_probs.shape
+    count = min(2 * width, width * symbols)
+    groups = symbols // GROUP if symbols > LONG else symbols  # K
+    members, whole = symbols // groups, symbols // groups * groups
+    peaks = log_probs[..., :whole].view(size, width, members, groups).amax(2)  # (B, W, K)
+    _, best = (totals[..., None] + peaks).flatten(1).topk(min(count, width * groups))  # (B, C)
+    first = best // groups * symbols + best % groups  # places among W · V, here as below
+    steps = torch.arange(0, whole, groups, device=first.device)
+    rest = torch.arange(whole, symbols, device=first.device)
+    rest = torch.arange(0, width * symbols, symbols, device=first.device)[:, None] + rest
+    places = (first[..., None] + steps).flatten(1)
+    places = torch.cat([places, rest.flatten().expand(size, -1)], 1)
+    chances = log_probs.flatten(1).gather(1, places)
+    sums, best = (totals.gather(1, places // symbols) + chances).topk(count)  # (B, C)
+    places, chances = places.gather(1, best), chances.gather(1, best)
+    return sums, places % symbols, chances, places // symbols
 
 
 def _results(layers: list[Layer], request: Request, config: Config) -> list[list[Hypothesis]]:

@@ -5,9 +5,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from tyro.conf import arg
+
+if TYPE_CHECKING:
+    from regard.front import Predictor
 
 INTERRUPTED = 130
 """The exit code."""
@@ -30,6 +33,15 @@ Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "b
 def given(**options: Any) -> dict[str, Any]:
     """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def load(run: Path, **options: Any) -> "Predictor":
+    """Open a run, in a process that is ours alone and may therefore keep freed memory."""
+    from regard import front
+    from regard.layers.allocator import keep_pages
+
+    keep_pages()
+    return front.load(run, **options)
 
 
 def whole(task: Any) -> bool:

@@ -19,6 +19,7 @@ from regard.verbs.common import (
     Search,
     given,
     inputs,
+    load,
     say,
     whole,
 )
@@ -62,12 +63,12 @@ def evaluate(
         output: A file for the outputs, one line each.
         json: Scores as JSON on stdout.
     """
-    from regard import display, front
+    from regard import display
 
     options = given(search=search, beams=beams, length_penalty=length_penalty)
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization}
-    predictor = front.load(run, **opened)
+    predictor = load(run, **opened)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
     _warn_of_cuts([prediction.status for prediction in predictions])
@@ -77,7 +78,7 @@ def evaluate(
         output.write_text("".join(p.text + "\n" for p in predictions), encoding="utf-8")
     comparison = None
     if against is not None:
-        other = front.load(against, **opened)
+        other = load(against, **opened)
         with display.waiting(f"predicting the {part} part with {against}"):
             comparison = predictor.compare(predictions, other, part, batch=batch, **options)
     display.scores(run, part, scores, comparison, as_json=json)
@@ -182,7 +183,7 @@ def predict(
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         json: The same as --format jsonl.
     """
-    from regard import display, front
+    from regard import display
 
     options = given(
         search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
@@ -193,7 +194,7 @@ def predict(
         raise RecipeError("nbest: text has one line for each input: add --format jsonl")
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization}
-    predictor = front.load(run, **opened)
+    predictor = load(run, **opened)
     if file is None and sys.stdin.isatty():
         batch = 1
     stream = predictor.stream(
@@ -235,9 +236,9 @@ def score(
         device: Where to compute.
         json: The same as --format jsonl.
     """
-    from regard import display, front
+    from regard import display
 
-    predictor = front.load(run, checkpoint=checkpoint, device=device)
+    predictor = load(run, checkpoint=checkpoint, device=device)
     if files and len(files) != len(predictor.sides):
         wanted = " ".join(predictor.sides).upper()
         raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
