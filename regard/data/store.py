@@ -1,4 +1,4 @@
-"""Token sequences on disk: one flat array, memory-mapped, with the places where each one begins.
+"""Token sequences on disk: one flat array, read piece by piece, and where each one begins.
 
 NAME.tokens    little-endian unsigned integers, 2 or 4 bytes each
 NAME.offsets   int64, one more than there are sequences
@@ -8,6 +8,7 @@ NAME.sha256    of both files, in the form that `sha256sum --check` reads
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,34 @@ from numpy.typing import NDArray
 from regard.errors import UserError
 
 Array = NDArray[np.integer]
+
+
+class Tokens:
+    """A file of symbols, as a sequence that is read where it is sliced.
+
+    It is not mapped into memory: where a mapped file is cut off, the process ends without a word.
+    """
+
+    def __init__(self, path: Path, width: int, count: int) -> None:
+        self._path, self._kind, self._count = path, np.dtype(f"<u{width}"), count
+        self._file, self._lock = path.open("rb", buffering=0), Lock()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, piece: slice) -> Array:
+        first, end, _ = piece.indices(self._count)
+        width = self._kind.itemsize
+        wanted = max(0, end - first) * width
+        with self._lock:  # batches are made by several threads
+            self._file.seek(first * width)
+            data = self._file.read(wanted)
+        if len(data) < wanted:
+            raise UserError(
+                f"{self._path} has been cut off while it was in use. Bring the file back and go on "
+                "with --resume, or start a new run from the recipe"
+            )
+        return np.frombuffer(data, self._kind)
 
 
 class Store:
@@ -31,9 +60,7 @@ class Store:
             width = tokens.stat().st_size // max(count, 1)
             if count and (tokens.stat().st_size != count * width or width not in (2, 4)):
                 raise ValueError(f"{tokens} has not the {count} tokens that {offsets} speaks of")
-            self.tokens: Array = (
-                np.memmap(tokens, f"<u{width}", "r") if count else np.zeros(0, "<u2")
-            )
+            self.tokens = Tokens(tokens, width or 2, count)
         except (OSError, ValueError, IndexError) as error:
             raise UserError(
                 f"the stored data cannot be read: {error}. Start a new run from the recipe"

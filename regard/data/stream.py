@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.store import Array
+from regard.data.store import Array, Tokens
 from regard.errors import UserError
 from regard.types import ALL, Batch, Position
 from regard.values import Count
@@ -35,7 +35,7 @@ class Streams:
     that are left over at either end are others in each epoch.
     """
 
-    def __init__(self, text: Array, before: int, config: Config, seed: int) -> None:
+    def __init__(self, text: Array | Tokens, before: int, config: Config, seed: int) -> None:
         if len(text) < config.streams:
             raise UserError(
                 f"data.train: {len(text):,} symbols are too few for {config.streams} streams: "
@@ -56,16 +56,19 @@ class Streams:
         """The chunk of each stream at a position, or of those streams that `rows` selects."""
         begins, borders = self._layout(position.epoch)
         first, end = borders[position.index : position.index + 2]
-        places = begins[rows, None] + np.arange(first, end)  # (B, T)
-        said = self._text[places]
-        read = np.where(places > 0, self._text[places - 1], self._before)
+        begins, length = begins[rows] + first, end - first
+        table = np.empty((len(begins), length + 1), np.int64)  # each with the symbol before it
+        for row, begin in zip(table, begins.tolist(), strict=True):
+            row[0] = self._before
+            row[begin == 0 :] = self._text[max(0, begin - 1) : begin + length]
+        text = torch.from_numpy(table)
         tensors = {
-            "target_in": torch.from_numpy(read.astype(np.int64)),
-            "target_out": torch.from_numpy(said.astype(np.int64)),
-            "target_mask": torch.ones(places.shape, dtype=torch.bool),
+            "target_in": text[:, :-1],
+            "target_out": text[:, 1:],
+            "target_mask": torch.ones(len(begins), length, dtype=torch.bool),
         }
-        ids = tuple(places[:, 0].tolist())
-        return Batch(tensors=tensors, ids=ids, targets=places.size, continues=position.index > 0)
+        ids, targets = tuple(begins.tolist()), len(begins) * int(length)
+        return Batch(tensors=tensors, ids=ids, targets=targets, continues=position.index > 0)
 
     def after(self, position: Position) -> Position:
         """The position that follows."""

@@ -40,10 +40,19 @@ def test_integers_are_as_wide_as_the_vocabulary_needs(tmp_path: Path, size: int,
     assert (tmp_path / "x.tokens").stat().st_size == 2 * width
 
 
-def test_tokens_are_mapped_not_read(tmp_path: Path):
+def test_what_is_cut_off_later_is_noticed_when_it_is_read(tmp_path: Path):
     store, _ = written(tmp_path)
-    assert isinstance(store.tokens, np.memmap)
-    assert not store.tokens.flags.writeable
+    with (tmp_path / "a.tokens").open("r+b") as file:
+        file.truncate(6)
+    assert store[0].tolist() == [5, 6, 7]
+    with pytest.raises(UserError, match=r"a\.tokens has been cut off while it was in use"):
+        store[2]
+
+
+def test_what_is_removed_later_can_still_be_read(tmp_path: Path):
+    store, _ = written(tmp_path)
+    (tmp_path / "a.tokens").unlink()
+    assert store[2].tolist() == [8]
 
 
 def test_nothing_at_all(tmp_path: Path):
