@@ -1,4 +1,5 @@
-"""Runs side by side: quality with its intervals, size, speed, cost, curves, quality by length.
+"""Runs side by side: quality with its intervals, size, speed, cost, curves, quality by length;
+of language models, too, how far back the gradient reaches.
 
 All are scored on the same part of the same data, or nothing is compared.
 """
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from regard import comparison_plots, front
 from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
+from regard.inspect.gradients import reach
 from regard.metrics import Score, bootstrap
 from regard.plots import PLACES, Curve
 from regard.tasks import Prediction
@@ -24,6 +26,7 @@ from regard.tasks import Prediction
 SAMPLES = 1000
 GROUPS = 5
 PLACES_SHOWN = 6
+BACK = (10, 30, 99)
 BLOCK = 500
 """Symbols of running text that are drawn together: neighbours are as alike as a line's words."""
 NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
@@ -50,6 +53,8 @@ class Entry:
     """The validation figure that its recipe goes by."""
     curves: Mapping[str, Curve]
     """{figure: (targets, values)}"""
+    reach: Sequence[float] = ()
+    """The norm of the last symbol's gradient 0, 1, 2 … symbols back; of language models alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +88,15 @@ class Comparison:
             "targets/s, median": lambda e: e.median,
         }
         rows += [(what, *(_whole(get(e)) for e in self.runs)) for what, get in plain.items()]
-        return rows + self._learning()
+        return rows + self._reach() + self._learning()
+
+    def _reach(self) -> list[tuple[str, ...]]:
+        """What part of the gradient is left some symbols back."""
+        return [
+            (f"gradient left {back} back", *(_share(entry.reach, back) for entry in self.runs))
+            for back in BACK
+            if any(entry.reach for entry in self.runs)
+        ]
 
     def _learning(self) -> list[tuple[str, ...]]:
         """The validation figure of the recipes at a few numbers of targets."""
@@ -120,7 +133,8 @@ class Comparison:
         bars: dict[str, dict[str, Mapping[str, Score]]] = {self.quality: {**whole}}
         if lengths:
             bars[f"{self.quality}, by length of the input in {self.unit}"] = {**lengths}
-        comparison_plots.comparison([e.run for e in self.runs], curves, bars, path)
+        reaches = {e.run: e.reach for e in self.runs if e.reach}
+        comparison_plots.comparison([e.run for e in self.runs], curves, bars, reaches, path)
 
 
 def _cell(score: Score | None) -> str:
@@ -133,6 +147,10 @@ def _cell(score: Score | None) -> str:
 
 def _whole(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
+
+
+def _share(norms: Sequence[float], back: int) -> str:
+    return f"{norms[back] / norms[0]:.1e}" if back < len(norms) and norms[0] else ""
 
 
 def _at(curve: Curve | None, place: int) -> str:
@@ -238,7 +256,13 @@ def _entry(
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,
         curves=learning_curves(records),
+        reach=reach(predictor.model, symbols(part)) if (symbols := _symbols(predictor)) else (),
     )
+
+
+def _symbols(predictor: front.Predictor) -> Any:
+    """How the symbols of a part are had, from a task that reads nothing else."""
+    return getattr(predictor.task, "symbols", None)
 
 
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:

@@ -21,24 +21,29 @@ Curves = Mapping[str, Mapping[str, Curve]]
 """{figure: {run: (targets, values)}}"""
 Bars = Mapping[str, Mapping[str, Mapping[str, Score]]]
 """{label of the axis: {run: {category: score}}}"""
+Reaches = Mapping[str, Sequence[float]]
+"""{run: norm of a gradient 0, 1, 2 … symbols back}"""
 
 
-def comparison(runs: Sequence[str], curves: Curves, bars: Bars, path: Path | str) -> None:
+def comparison(
+    runs: Sequence[str], curves: Curves, bars: Bars, reaches: Reaches, path: Path | str
+) -> None:
     """Runs side by side: see `comparison_figure`."""
-    drawing.save(lambda: comparison_figure(runs, curves, bars), path)
+    drawing.save(lambda: comparison_figure(runs, curves, bars, reaches), path)
 
 
 @drawing.style()
 def comparison_figure(
-    runs: Sequence[str], curves: Curves, bars: Bars
+    runs: Sequence[str], curves: Curves, bars: Bars, reaches: Reaches | None = None
 ) -> "matplotlib.figure.Figure":
-    """A panel per figure with every run's learning curve, then one per kind of bars.
+    """A panel per figure with every run's learning curve, one per kind of bars, and one for how
+    far back gradients reach, if that is known.
 
     A run has one colour everywhere. Whiskers are the scores' intervals, where they have any.
     """
     from matplotlib.figure import Figure
 
-    count = len(curves) + len(bars)
+    count = len(curves) + len(bars) + bool(reaches)
     if not count:
         raise UserError("no picture to draw: the runs have neither curves nor scores")
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
@@ -52,6 +57,8 @@ def comparison_figure(
         _draw_curves(ax, runs, quantity, lines)
     for ax, (label, groups) in zip(axes[len(curves) :], bars.items(), strict=False):
         _draw_bars(ax, runs, label, groups)
+    if reaches:
+        _draw_reaches(axes[count - 1], runs, reaches)
     figure.legend(
         [_patch(number) for number in range(len(runs))],
         [drawing.text(run) for run in runs],
@@ -92,6 +99,19 @@ def _draw_curves(
     drawing.ticks(ax.xaxis)
     drawing.ticks(ax.yaxis)
     ax.set(xlabel="targets", ylabel=drawing.name(quantity))
+
+
+def _draw_reaches(ax: "matplotlib.axes.Axes", runs: Sequence[str], reaches: Reaches) -> None:
+    for number, run in enumerate(runs):
+        if run in reaches:
+            colour, turn = _look(number)
+            norms = np.array(reaches[run], float)
+            left = np.where(norms > 0, norms / norms[0], np.nan)  # 0 has no place on the axis
+            style = STROKES[turn % len(STROKES)]
+            ax.plot(np.arange(len(left)), left, color=colour, linestyle=style, linewidth=1.3)
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))
+    ax.set(xlabel="symbols back", ylabel="part of the gradient that is left")
 
 
 def _draw_bars(

@@ -7,7 +7,7 @@ one step from anywhere.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -17,6 +17,9 @@ from regard.errors import UserError
 from regard.layers.probe import watch
 from regard.model import Model
 from regard.types import Batch
+
+REACH, WINDOWS = 100, 16
+"""How far back `reach` looks, and from how many places."""
 
 
 def gradient_norms(loss: Callable[[], Float[Tensor, ""]], place: str) -> Float[Tensor, "B T"]:
@@ -61,3 +64,27 @@ def last_symbol(model: Model, batch: Batch) -> Float[Tensor, ""]:
     last = batch["target_mask"].sum(1) - 1
     log_probs = model.head.logits(hidden[rows, last]).log_softmax(-1)
     return -log_probs[rows, batch["target_out"][rows, last]].sum()
+
+
+def reach(
+    model: Model, texts: Sequence[Sequence[int]], length: int = REACH, windows: int = WINDOWS
+) -> list[float]:
+    """What is left of the gradient d symbols back, for d = 0 … length − 1: ‖∂L_T/∂x_{T−d}‖, where
+    x_t is the vector of the symbol read at t; the median over places all over the texts. Empty if
+    every text is too short."""
+    found = [
+        text[n : n + length + 1] for text in texts for n in range(0, len(text) - length, length)
+    ]
+    if not found:
+        return []
+    step = max(1, len(found) // windows)
+    rows = torch.tensor(found[::step][:windows])
+    tensors = {
+        "target_in": rows[:, :-1],
+        "target_out": rows[:, 1:],
+        "target_mask": torch.ones(len(rows), length, dtype=torch.bool),
+    }
+    batch = Batch(tensors=tensors, ids=tuple(range(len(rows))), targets=len(rows) * length)
+    there = batch.to(model.device)
+    norms = gradient_norms(lambda: last_symbol(model.eval(), there), "decoder.input")
+    return norms.median(0).values.flip(0).tolist()

@@ -218,6 +218,10 @@ class Task:
         lines = [line.text for line in texts.lines(part, Report())]
         return (["\n".join(lines)] if self.running else lines,)
 
+    def symbols(self, part: files.Part) -> list[list[int]]:
+        """What a model reads of each text of a part."""
+        return [text.symbols for text in self._encode(self.references(part)[0])]
+
     def _encode(self, texts: Sequence[str]) -> list[Text]:
         found = []
         for text in texts:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,16 @@ def test_the_picture_has_a_panel_for_each_figure_and_whiskers_for_intervals():
     assert ends.tolist() == [[29, 32], [29, 32]]
     with pytest.raises(UserError, match="no picture"):
         comparison_figure(["one"], {}, {})
+
+
+def test_how_far_the_gradient_reaches_is_told_as_a_part_of_where_it_begins():
+    norms = [4.0 * 0.5**n for n in range(100)]
+    one, two = replace(entry("one", "x"), reach=norms), entry("two", "x")
+    told = Comparison(part="test", quality="bleu", unit="words", runs=(one, two))
+    rows = {row[0]: row[1:] for row in told.rows()}
+    assert rows["gradient left 10 back"] == ("9.8e-04", "")
+    assert rows["gradient left 99 back"] == (f"{0.5**99:.1e}", "")
+    [panel] = comparison_figure(["one", "two"], {}, {}, {"one": norms}).axes
+    [line] = panel.lines
+    assert list(line.get_ydata()) == [0.5**n for n in range(100)]
+    assert panel.get_yscale() == "log"

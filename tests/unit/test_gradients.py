@@ -15,7 +15,7 @@ from regard.encoders import rnn as encoding
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens as symbols
-from regard.inspect.gradients import gradient_norms, last_symbol
+from regard.inspect.gradients import gradient_norms, last_symbol, reach
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Elman, Kind
 from regard.parts import Part
@@ -79,6 +79,17 @@ def test_the_lstm_keeps_more_of_the_gradient_than_the_rnn() -> None:
     net = language_model("transformer", transformer.Config(layers=2, heads=2, inner=32))
     norms = gradient_norms(lambda: last_symbol(net, batch), "decoder.input")
     assert (norms[:, 0] / norms[:, -1]).log10().median() > -3
+
+
+def test_reach_counts_from_the_last_symbol() -> None:
+    """A model that sees the last symbol alone has no gradient farther back."""
+    net = language_model("rnn", rnn.Config(cell="rnn_relu"))
+    layer: Any = net.decoder.layers[0]  # type: ignore[union-attr]
+    with torch.no_grad():
+        layer.weights[1].zero_()
+    norms = reach(net, [list(range(3, 11)) * 5, [4, 5]], length=6, windows=3)
+    assert len(norms) == 6 and norms[0] > 0 and norms[1:] == [0.0] * 5
+    assert reach(net, [[4] * 6], length=6) == []
 
 
 @pytest.mark.parametrize("place", ["encoder.input", "encoder.layer.0.backward.state"])

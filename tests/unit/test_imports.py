@@ -49,7 +49,7 @@ FOUNDATIONS = {
     "display": "front",
     "demo": "display inspect",
     "comparison_plots": "plots metrics",
-    "compare": "front comparison_plots",
+    "compare": "front comparison_plots inspect",
     "regard": "front",
     "verbs": "regard demo compare keys serve profile",
     "cli": "verbs",
