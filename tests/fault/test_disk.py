@@ -171,6 +171,30 @@ def test_data_that_is_gone(whole: Path, tmp_path: Path, tally: Tally):
     tally("vanished files, nothing lost", 1)
 
 
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_stored_data_that_is_cut_off_in_use(kind: str, tmp_path: Path, tally: Tally):
+    """What is learnt is saved; with the file back, all is as if nothing had happened."""
+    recipe = tiny.write(kind, tmp_path / "data")
+    regard.train(recipe, to=tmp_path / "whole")
+    stored = tmp_path / "run" / "store" / "train.target.tokens"
+    kept: list[bytes] = []
+
+    def cut(record: dict[str, Any]) -> None:
+        if record["update"] == 5 and not kept:
+            kept.append(stored.read_bytes())
+            os.truncate(stored, 4)
+
+    with pytest.raises(UserError, match=r"train\.target\.tokens has been cut off .* --resume"):
+        regard.train(recipe, to=tmp_path / "run", callback=cut)
+    assert checkpoints(tmp_path / "run")[-1] == 5
+    with pytest.raises(UserError, match=r"train\.target\.tokens"):
+        regard.train(resume=tmp_path / "run")
+    stored.write_bytes(kept[0])
+    regard.train(resume=tmp_path / "run")
+    assert tiny.outcome(tmp_path / "run") == tiny.outcome(tmp_path / "whole")
+    tally("stored data cut off in use, nothing lost", 1)
+
+
 def test_a_store_that_is_gone_is_named(recipe: Path, tmp_path: Path):
     folder = tmp_path / "run"
     stop(recipe, folder)

@@ -183,6 +183,27 @@ def test_going_back_is_the_same_after_an_interruption(
     assert tiny.outcome(folder) == tiny.outcome(whole.folder)
 
 
+def test_going_back_keeps_a_damaged_checkpoint(watch: Watch, tmp_path: Path):
+    """The newest is damaged when the trouble begins: it is kept aside, and the one before used."""
+    recipe = tiny.write("transformer", tmp_path / "data")
+    folder, torn = tmp_path / "run" / "checkpoints", []
+
+    def tear(record: dict[str, Any]) -> None:
+        if record["kind"] == "refused" and not torn:
+            newest = sorted(folder.iterdir())[-1]
+            torn.append(newest.name)
+            weights = newest / "model.safetensors"
+            weights.write_bytes(weights.read_bytes()[:-9])
+
+    changes = ("train.save=3", "train.validate=0", "train.keep=3")
+    run = sick(recipe, tmp_path / "run", watch, *changes, callback=tear)
+    assert torn == ["00000006"]
+    assert (folder / "00000006.damaged" / "model.safetensors").is_file()
+    backs = [r["update"] for r in run.records() if r["kind"] == "back"]
+    assert backs[0] == 3, "before the damaged one"
+    assert watch.bad == 0
+
+
 def test_after_so_many_setbacks_it_stops(watch: Watch, tmp_path: Path):
     recipe = tiny.write("lstm", tmp_path / "data")
     with pytest.raises(UserError, match=r"3 updates in a row .* rate lowered 1 times") as error:
