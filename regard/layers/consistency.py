@@ -21,14 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.layers.cross_entropy import (
-    LOG2E,
-    Gradients,
-    block_rows,
-    bound,
-    exponentials,
-    operands,
-)
+from regard.layers.cross_entropy import LOG2E, Gradients, block_rows, exponentials, operands
 
 Sums = tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]
 
@@ -89,44 +82,36 @@ class _TwinCrossEntropy(torch.autograd.Function):
         precision: torch.dtype,
         chunk: int,
     ) -> Sums:
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        precision = min(precision, exact, key=lambda dtype: dtype.itemsize)
-        hidden, weight = hidden.to(exact), weight.to(exact)
-        bias = weight.new_zeros(len(weight)) if bias is None else bias.to(exact)
-        query, table, own = operands(hidden, weight, bias, targets, precision)
-        grads = Gradients(hidden, weight, list(ctx.needs_input_grad[:3]))
-        lead = own + query[:, -1]
-        most = torch.maximum(bound(hidden, weight, bias) + query[:, -1], lead.abs())
-        half = len(own) // 2
-        nll, gap = torch.empty_like(own), own.new_zeros(())
-        blocks = own.new_empty(5, min(chunk, half), len(weight))
-        index = torch.arange(blocks.shape[1], device=own.device)
+        x = operands(hidden, weight, bias, targets, precision)
+        grads = Gradients(x, list(ctx.needs_input_grad[:3]))
+        half = len(targets) // 2
+        nll, gap = torch.empty_like(x.own), x.own.new_zeros(())
+        blocks = nll.new_empty(5, min(chunk, half), len(weight))
+        index = torch.arange(blocks.shape[1], device=nll.device)
         for start in range(0, half, chunk):
             end = min(start + chunk, half)
             sides = slice(start, end), slice(half + start, half + end)
             here = index[: end - start], targets[start:end]
             p, q, far, *slopes = blocks[:, : end - start]  # (C, V) each
             for e, rows in zip((p, q), sides, strict=True):
-                e.copy_(query[rows] @ table.t())
+                e.copy_(x.query[rows] @ x.table.t())
             torch.sub(p, q, out=far)
-            far[here] = lead[sides[0]] - lead[sides[1]]
+            far[here] = x.lead[sides[0]] - x.lead[sides[1]]
             totals = []
             for e, rows in zip((p, q), sides, strict=True):
-                _, total, nll[rows] = exponentials(e, here, lead[rows], most[rows], precision)
+                _, total, nll[rows] = exponentials(e, here, x, rows)
                 totals.append(total)
-            first, second = (lead[rows] + LOG2E * nll[rows] for rows in sides)  # log₂ Z
+            first, second = (x.lead[rows] + LOG2E * nll[rows] for rows in sides)  # log₂ Z
             gap += _apart((p, q), far, second - first, totals, consistency, slopes)
             if grads.wanted:
                 for slope, rows, total in zip(slopes, sides, totals, strict=True):
                     slope[here] -= (1 - smoothing) * total
-                    grads.add(rows, slope.to(precision), slope, table, total)
+                    grads.add(rows, slope.to(x.table.dtype), slope, total)
 
-        mean = weight.mean(0)
-        ctx.grads = grads.smoothed(smoothing, mean)
-        surplus = own / LOG2E - hidden @ mean - bias.mean()
+        ctx.grads = grads.smoothed(smoothing)
         plain = nll.sum() / 2
         ctx.mark_non_differentiable(plain, gap)
-        return plain + smoothing * surplus.sum() / 2 + consistency * gap, plain, gap
+        return plain + smoothing * x.surplus() / 2 + consistency * gap, plain, gap
 
     @staticmethod
     @once_differentiable

@@ -28,7 +28,7 @@ What it does differently from the equations, and why:
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -100,36 +100,27 @@ class _CrossEntropy(torch.autograd.Function):
         chunk: int,
         learn: bool,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        exact = torch.promote_types(weight.dtype, torch.float32)
-        precision = min(precision, exact, key=lambda dtype: dtype.itemsize)
-        hidden, weight = hidden.to(exact), weight.to(exact)
-        bias = weight.new_zeros(len(weight)) if bias is None else bias.to(exact)
-        query, table, own = operands(hidden, weight, bias, targets, precision)
-        grads = Gradients(hidden, weight, [learn and need for need in ctx.needs_input_grad[:3]])
-
-        nll = torch.empty_like(own)
-        lead = own + query[:, -1]  # what rounding leaves of the target's shifted logit
-        most = torch.maximum(bound(hidden, weight, bias) + query[:, -1], lead.abs())
-        narrow = table.new_empty(min(chunk, len(own)), len(weight))
-        wide = narrow if precision == exact else torch.empty_like(narrow, dtype=exact)
-        index = torch.arange(len(narrow), device=own.device)
-        for start in range(0, len(own), chunk):
+        x = operands(hidden, weight, bias, targets, precision)
+        grads = Gradients(x, [learn and need for need in ctx.needs_input_grad[:3]])
+        nll = torch.empty_like(x.own)
+        narrow = x.table.new_empty(min(chunk, len(nll)), len(weight))
+        wide = narrow if x.table.dtype == nll.dtype else torch.empty_like(narrow, dtype=nll.dtype)
+        index = torch.arange(len(narrow), device=nll.device)
+        for start in range(0, len(nll), chunk):
             rows = slice(start, start + chunk)
-            here = index[: len(own) - start], targets[rows]
+            here = index[: len(nll) - start], targets[rows]
             product = narrow[: len(here[0])]  # (chunk, V)
-            torch.mm(query[rows], table.t(), out=product)
+            torch.mm(x.query[rows], x.table.t(), out=product)
             e = product if wide is narrow else wide[: len(product)].copy_(product)
-            share, total, nll[rows] = exponentials(e, here, lead[rows], most[rows], precision)
+            share, total, nll[rows] = exponentials(e, here, x, rows)
             if grads.wanted:
                 e[here] = share - (1 - smoothing) * total  # Z ∂L/∂ℓ, but for ε/V
                 block = e if wide is narrow else product.copy_(e)
-                grads.add(rows, block, e, table, total)
+                grads.add(rows, block, e, total)
 
-        mean = weight.mean(0)  # (D,)
-        ctx.grads = grads.smoothed(smoothing, mean)
-        surplus = own / LOG2E - hidden @ mean - bias.mean()  # (N,), over a row's mean logit
+        ctx.grads = grads.smoothed(smoothing)
         ctx.mark_non_differentiable(plain := nll.sum())
-        return plain + smoothing * surplus.sum(), plain
+        return plain + smoothing * x.surplus(), plain
 
     @staticmethod
     @once_differentiable
@@ -137,49 +128,68 @@ class _CrossEntropy(torch.autograd.Function):
         return *(None if each is None else each * grad for each in ctx.grads), *[None] * 5
 
 
+class Operands(NamedTuple):
+    """What the blocks are made of. Logits are in base 2, and measured from the target's own."""
+
+    hidden: Float[Tensor, "N D"]
+    weight: Float[Tensor, "V D"]
+    bias: Float[Tensor, " V"]
+    query: Float[Tensor, "N D+2"]
+    """[H, 1, −own] · log₂ e, in the products' precision."""
+    table: Float[Tensor, "V D+2"]
+    """[W, b, 1], in the same."""
+    own: Float[Tensor, " N"]
+    """The target's logit."""
+    lead: Float[Tensor, " N"]
+    """What rounding leaves of it where it is measured from itself."""
+    most: Float[Tensor, " N"]
+    """What no logit of the row can exceed."""
+
+    def surplus(self) -> Float[Tensor, ""]:
+        """Σ of the targets' logits over the means of their rows: what ε = 1 adds to the loss."""
+        mean = self.hidden @ self.weight.mean(0) + self.bias.mean()
+        return (self.own / LOG2E - mean).sum()
+
+
 def operands(
     hidden: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
-    bias: Float[Tensor, " V"],
+    bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
     precision: torch.dtype,
-) -> tuple[Float[Tensor, "N D+2"], Float[Tensor, "V D+2"], Float[Tensor, " N"]]:
-    """[H, 1, −own] · log₂ e and [W, b, 1]: the logits, less the target's own, in base 2; and own.
-
-    The target's logit is that of the rounded operands, as all others are: so what rounding hₙ does
-    to all of them alike is not taken for a difference between them.
-    """
+) -> Operands:
+    """The target's logit is that of the rounded operands, as all others are: so what rounding hₙ
+    does to all of them alike is not taken for a difference between them."""
+    exact = torch.promote_types(weight.dtype, torch.float32)
+    precision = min(precision, exact, key=lambda dtype: dtype.itemsize)
+    hidden, weight = hidden.to(exact), weight.to(exact)
+    bias = weight.new_zeros(len(weight)) if bias is None else bias.to(exact)
     dim = weight.shape[1]
     table = weight.new_empty(len(weight), dim + 2, dtype=precision)
     table[:, :dim], table[:, dim], table[:, dim + 1] = weight, bias, 1
     query = table.new_empty(len(hidden), dim + 2)
     query[:, :dim], query[:, dim], query[:, dim + 1] = hidden * LOG2E, LOG2E, 0
-    own = (query.to(hidden.dtype) * table[targets]).sum(1)
+    own = (query.to(exact) * table[targets]).sum(1)
     query[:, dim + 1] = -own
-    return query, table, own
-
-
-def bound(
-    hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"]
-) -> Float[Tensor, " N"]:
-    """What no logit of a row, in base 2, can exceed."""
-    most: Tensor = LOG2E * (hidden.norm(dim=1) * weight.norm(dim=1).max() + bias.max())
-    return most
+    lead = own + query[:, -1]
+    bound = LOG2E * (hidden.norm(dim=1) * weight.norm(dim=1).max() + bias.max())
+    most = torch.maximum(bound + query[:, -1], lead.abs())
+    return Operands(hidden, weight, bias, query, table, own, lead, most)
 
 
 def exponentials(
     e: Float[Tensor, "C V"],
     here: tuple[Int[Tensor, " C"], Int[Tensor, " C"]],
-    lead: Float[Tensor, " C"],
-    most: Float[Tensor, " C"],
-    precision: torch.dtype,
+    x: Operands,
+    rows: slice,
 ) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"], Float[Tensor, " C"]]:
     """Turn logits in base 2 into eₙᵥ, in place; gives the target's e, Z, and −log p(y | n).
 
     The test for a CPU alone is there because elsewhere it would wait for the device.
     """
-    limit = 0.75 * math.log2(torch.finfo(precision).max)  # leaves room for a sum over V
-    if not (e.is_cpu and bool(most.max() < limit)):
+    lead = x.lead[rows]
+    limit = 0.75 * math.log2(torch.finfo(x.table.dtype).max)  # leaves room for a sum over V
+    if not (e.is_cpu and bool(x.most[rows].max() < limit)):
         top = e.amax(1)
         e -= top[:, None]
         lead = lead - top
@@ -193,29 +203,26 @@ def exponentials(
 class Gradients:
     """The sums ∂L/∂H, ∂L/∂W and ∂L/∂b, as far as they are wanted."""
 
-    def __init__(
-        self, hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], wanted: list[bool]
-    ) -> None:
-        self.states = hidden
+    def __init__(self, x: Operands, wanted: list[bool]) -> None:
+        self.x = x
         self.wanted = any(wanted)
-        self.hidden = torch.empty_like(hidden) if wanted[0] else None
-        self.weight = torch.zeros_like(weight) if wanted[1] else None
-        self.bias = weight.new_zeros(len(weight)) if wanted[2] else None
+        self.hidden = torch.empty_like(x.hidden) if wanted[0] else None
+        self.weight = torch.zeros_like(x.weight) if wanted[1] else None
+        self.bias = torch.zeros_like(x.bias) if wanted[2] else None
 
     def add(
         self,
         rows: slice,
         block: Float[Tensor, "C V"],
         e: Float[Tensor, "C V"],
-        table: Float[Tensor, "V K"],
         total: Float[Tensor, " C"],
     ) -> None:
         """Add what a block of Z ∂L/∂ℓ gives: as `e`, and as `block` in the products' precision."""
         if self.hidden is not None:
             dim = self.hidden.shape[1]
-            torch.div(block @ table[:, :dim], total[:, None], out=self.hidden[rows])
+            torch.div(block @ self.x.table[:, :dim], total[:, None], out=self.hidden[rows])
         if self.weight is not None:
-            states = (self.states[rows] / total[:, None]).to(block.dtype)
+            states = (self.x.hidden[rows] / total[:, None]).to(block.dtype)
             if block is e:
                 self.weight.addmm_(block.t(), states)
             else:
@@ -223,14 +230,12 @@ class Gradients:
         if self.bias is not None:
             self.bias.addmv_(e.t(), total.reciprocal())
 
-    def smoothed(
-        self, smoothing: float, mean: Float[Tensor, " D"]
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def smoothed(self, smoothing: float) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """The gradients, now with the part that −ε/V has in ∂L/∂ℓ."""
         if self.hidden is not None:
-            self.hidden -= smoothing * mean
+            self.hidden -= smoothing * self.x.weight.mean(0)
         if self.weight is not None:
-            self.weight -= smoothing / len(self.weight) * self.states.sum(0)
+            self.weight -= smoothing / len(self.weight) * self.x.hidden.sum(0)
         if self.bias is not None:
-            self.bias -= smoothing / len(self.bias) * len(self.states)
+            self.bias -= smoothing / len(self.bias) * len(self.x.hidden)
         return self.hidden, self.weight, self.bias
