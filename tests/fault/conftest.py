@@ -8,6 +8,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,15 @@ Tally = Callable[[str, int], None]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ctrl_c() -> Iterator[None]:
-    """A shell that starts the tests in the background lets them ignore Ctrl-C, which they send."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def heard() -> Iterator[None]:
+    """A shell that starts the tests in the background, or `nohup`, lets them ignore signals that
+    they send."""
+    handlers: dict[str, Any] = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_DFL}
+    numbers = {getattr(signal, n): h for n, h in handlers.items() if hasattr(signal, n)}
+    before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
