@@ -227,7 +227,7 @@ def _entry(
 ) -> Entry:
     """One run, with its quality by length: by its first score, if none is named."""
     run = predictor.run
-    scores, predictions = predictor.evaluate(part, batch=batch)
+    scores, predictions = predictor.evaluate(part, batch=batch, samples=samples)
     grade = _grader(predictor, part, scores, predictions)
     texts = predictor.task.references(part)[0]
     lengths: dict[str, Score] = {}

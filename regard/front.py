@@ -151,12 +151,23 @@ class Predictor:
             first += len(chunk)
 
     def evaluate(
-        self, part: str = "test", *, search: str | None = None, batch: int = 64, **options: Any
+        self,
+        part: str = "test",
+        *,
+        search: str | None = None,
+        batch: int = 64,
+        samples: int = 0,
+        **options: Any,
     ) -> tuple[dict[str, Score], list[Prediction]]:
-        """Scores on a part of the recipe's data, with signatures, and the predictions."""
+        """Scores on a part of the recipe's data, with signatures, and the predictions.
+
+        With `samples`, a task that scores no lines by themselves gives bootstrap intervals.
+        """
         _check_batch(batch)
         chosen = self.search(search, **options)
         given: dict[str, Any] = {"batch": batch}
+        if samples and "samples" in inspect.signature(self.task.evaluate).parameters:
+            given["samples"] = samples
         if "finder" in inspect.signature(self.task.predict).parameters:
             given["finder"] = self.finder(chosen, details=False)
         return self.task.evaluate(self.model, part, chosen, **given)

@@ -102,6 +102,10 @@ class Forecasts(NamedTuple):
 
     def figures(self, reach: float) -> dict[str, float]:
         """Means over all windows, steps and variables; coverage: how many lie in μ ± reach · σ."""
+        return {name: float(each.mean()) for name, each in self.by_window(reach).items()}
+
+    def by_window(self, reach: float) -> dict[str, Float[Tensor, " N"]]:
+        """The same figures of each window."""
         error = (self.future - self.mean).double()
         found = {
             "mse": error.square(),
@@ -109,4 +113,4 @@ class Forecasts(NamedTuple):
             "nll": self.nll(),
             "coverage": (self.distance().abs() <= reach).double(),
         }
-        return {name: float(values.mean()) for name, values in found.items()}
+        return {name: values.flatten(-2).mean(-1) for name, values in found.items()}

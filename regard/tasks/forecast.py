@@ -28,7 +28,7 @@ from regard.data.readers import Report
 from regard.data.series import Series, Standard
 from regard.data.windows import Forecasts, collate, normaliser, unfold
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score
+from regard.metrics import Score, bootstrap
 from regard.model import Model
 from regard.parts import Part
 from regard.tasks import Prediction, check_model
@@ -39,6 +39,8 @@ PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 SIDES = ("past", "future")
 METRICS = ("nll", "mse", "mae")
 VERSION = "1"
+FEWEST = 10
+"""Futures that do not overlap, for an interval of a score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,11 +380,12 @@ class Task:
         return sides
 
     def evaluate(
-        self, model: Model, part: str, search: Part, *, batch: int = 64
+        self, model: Model, part: str, search: Part, *, batch: int = 64, samples: int = 0
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Errors on every window of a part, in standardised values, and how many values lie in
         their intervals. The predictions are those of windows whose futures do not overlap; a
-        picture of the last one is put into the run's folder."""
+        picture of the last one is put into the run's folder. With `samples`, scores have
+        bootstrap intervals, where there are enough futures that do not overlap."""
         window, intervals = self.window, self.config.intervals
         found = self._judge(model, part, window.horizon, paths=intervals.paths, batch=batch)
         about = {
@@ -393,13 +396,16 @@ class Task:
         }
         signature = "|".join(f"{name}:{value}" for name, value in about.items())
         scores = {}
-        for name, value in found.figures(intervals.reach).items():
+        for name, values in found.by_window(intervals.reach).items():
             level = f"|level:{intervals.level:g}" if name == "coverage" else ""
+            low, high = _interval(values.numpy(), window.horizon, samples)
             scores[name] = Score(
                 name=name,
-                value=value,
+                value=float(values.mean()),
                 signature=f"{signature}{level}|version:{VERSION}",
                 higher_is_better=name == "coverage",
+                low=low,
+                high=high,
             )
         self._draw(part, found)
         shown = Series(self.standard.names, np.zeros((0, len(self.standard.names))))
@@ -445,6 +451,17 @@ class Task:
             total = math.fsum(found)
             perplexity = math.exp(min(-total / len(found), 700.0))
             yield {"log_prob": total, "perplexity": perplexity, "log_probs": found}
+
+
+def _interval(
+    values: NDArray[np.float64], horizon: int, samples: int
+) -> tuple[float | None, float | None]:
+    """The 95 % interval of a mean over windows. Windows that share a future are drawn together."""
+    blocks = np.array_split(values, len(values) // horizon) if len(values) >= horizon else []
+    if not samples or len(blocks) < FEWEST:
+        return None, None
+    sums, counts = [block.sum() for block in blocks], [len(block) for block in blocks]
+    return bootstrap(sums, counts=counts, samples=samples)
 
 
 def _digits(value: float) -> str:

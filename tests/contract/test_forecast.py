@@ -20,6 +20,7 @@ from regard.front import Predictor
 from regard.model import build
 from regard.parts import Part
 from regard.runs import Run
+from regard.tasks import forecast
 from regard.tasks.forecast import Task
 from regard.train.checkpoint import Checkpoint
 from regard.types import Position
@@ -348,6 +349,18 @@ def test_scores_have_signatures_and_predictions(trained: Predictor):
     assert "level:0.9" in found["coverage"].signature
     assert len(predictions) == 5  # at 0, 4, 8, 12 and 16 of 17
     assert trained.evaluate("test", batch=3)[0]["mse"].value == pytest.approx(found["mse"].value)
+    assert found["mse"].low is None
+
+
+def test_windows_that_share_a_future_are_drawn_together():
+    """Eleven blocks of four windows: each block is all 1 or all 3, six of them 1."""
+    values = np.repeat([1.0, 3.0] * 5 + [1.0], 4)
+    low, high = forecast._interval(values, 4, 500)
+    assert low is not None and high is not None
+    deviation = 2 * math.sqrt(6 * 5) / 11 / math.sqrt(11)  # of the mean of eleven blocks
+    assert high - low == pytest.approx(2 * 1.96 * deviation, rel=0.15)
+    assert forecast._interval(values, 4, 0) == (None, None)
+    assert forecast._interval(values, 5, 500) == (None, None), "eight blocks are too few"
 
 
 def test_density_of_given_futures(trained: Predictor, capsys):
