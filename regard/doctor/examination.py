@@ -18,6 +18,8 @@ from regard.train import checkpoint
 
 FULL, SHORT = 1_000_000, 30_000
 """Examples of a part that are looked at."""
+SERIOUS = 50
+"""Fewer updates are a trial, whose schedule does not matter."""
 
 
 class Refused(UserError):
@@ -118,10 +120,10 @@ def _allowed(recipe: Recipe, found: list[Finding]) -> Iterator[Finding]:
 
 
 def _data(recipe: Recipe, limit: int, given: Run | None) -> tuple[list[Part], list[Finding]]:
-    """The parts that can be read, and what is to be said about them."""
+    """The parts that can be read, and what is to be said about them and the schedule."""
     if recipe.kind == "forecast":
-        return [], _series(recipe.task.data)
-    found: list[Finding] = []
+        return [], [*_schedule(recipe), *_series(recipe.task.data)]
+    found = list(_schedule(recipe))
     parts: list[Part] = []
     for name in files.PARTS:
         part, defects = read(recipe, name, limit)
@@ -130,6 +132,13 @@ def _data(recipe: Recipe, limit: int, given: Run | None) -> tuple[list[Part], li
     if parts:
         found += _texts(recipe, parts, given)
     return parts, merged(found)
+
+
+def _schedule(recipe: Recipe) -> Iterator[Finding]:
+    warmup, updates = recipe.train.schedule.warmup, recipe.train.updates
+    if updates >= SERIOUS and warmup > updates / 2:
+        what = f"the learning rate rises for {warmup:,.0f} updates, and training has {updates:,}"
+        yield finding("cost.warmup", "train.schedule.warmup", what)
 
 
 def _series(config: readings.Config) -> list[Finding]:

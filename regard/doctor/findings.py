@@ -286,6 +286,11 @@ KINDS = {
         "The loss of the first steps is not finite.",
         "take a lower train.optimizer.rate, or train.precision = 'float32'",
     ),
+    "cost.warmup": Kind(
+        "warning",
+        "The learning rate rises for most of the training, or for longer: little is learnt.",
+        "set train.schedule.warmup to about a tenth of train.updates, or train longer",
+    ),
     "recipe.refused": Kind(
         "error", "Training would refuse the recipe or its data.", "see the message"
     ),

@@ -340,6 +340,15 @@ def test_what_training_would_refuse_is_an_error(made):
     assert codes(found, "error")[0] in ("data.long", "recipe.refused")
 
 
+def test_a_rate_that_would_rise_to_the_end_is_told(made):
+    found = glance(config.load(made, ("train.updates=1000", "train.schedule.warmup=4000")))
+    [told] = [each for each in found if each.code == "cost.warmup"]
+    assert "rises for 4,000 updates, and training has 1,000" in told.what
+    for changes in (("train.updates=1000", "train.schedule.warmup=500"), ("train.updates=10",)):
+        found = glance(config.load(made, changes))
+        assert "cost.warmup" not in {each.code for each in found}
+
+
 def test_a_missing_file_is_a_finding_and_not_an_end(made, tmp_path):
     found = regard.doctor(made, 'data.test=["none.source", "none.target"]')
     assert codes(found, "error") == ["data.unreadable"]
