@@ -75,7 +75,7 @@ class Tokenizer:
 
     def __init__(self, text: str) -> None:
         """From the JSON of the `tokenizers` library, as `save` writes it."""
-        self._json = text
+        self.json = text
         try:
             self._library = Library.from_str(text)
         except Exception as error:  # the library raises bare Exceptions
@@ -104,11 +104,11 @@ class Tokenizer:
             raise UserError(f"{path}: {error}") from None
 
     def save(self, path: Path) -> None:
-        path.write_text(self._json, encoding="utf-8")
+        path.write_text(self.json, encoding="utf-8")
 
     @property
     def hash(self) -> str:
-        return hashlib.sha256(self._json.encode()).hexdigest()
+        return hashlib.sha256(self.json.encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -122,6 +122,7 @@ class Tokenizer:
     def words(self, line: str) -> list[str]:
         """The line as it is cut before symbols are looked up: for whole words, the words."""
         cut, normal = self._library.pre_tokenizer, self._library.normalizer
+        line = self._prefix + line if line else ""
         text = normal.normalize_str(line) if normal else line
         return [word for word, _ in cut.pre_tokenize_str(text)]
 

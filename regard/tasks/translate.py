@@ -3,8 +3,10 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,8 +16,9 @@ from numpy.typing import NDArray
 from regard import health
 from regard.alignment import align
 from regard.config import Recipe, Room
-from regard.data import batching, files, tokenizers
+from regard.data import batching, cutting, files, tokenizers
 from regard.data.batching import Batches
+from regard.data.cutting import Cutter
 from regard.data.readers import Finding, Policy, Report, parallel, suffix
 from regard.data.store import Store, pad
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
@@ -59,6 +62,8 @@ class Config:
     """The text."""
     tokenizer: tokenizers.Config
     """How text becomes symbols."""
+    cutting: cutting.Config
+    """In how many ways the training text is cut into subwords."""
     batch: batching.Config
     """How large a batch is."""
     search: Annotated[Part, Room("search", "beam")]
@@ -86,6 +91,8 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
+    if config.cutting.dropout and config.tokenizer.kind != "bpe":
+        raise RecipeError("cutting.dropout: it needs tokenizer.kind = 'bpe'")
     _check_files(config.data)
     _check_positions(recipe)
 
@@ -138,7 +145,10 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     size = max(map(len, trained))
     for part in ("train", "validation"):
         if config.data.paths(part):
-            rows = _encode(config, part, trained, report if part == "train" else Report())
+            if part == "train":
+                rows = _copies(config, trained, report)
+            else:
+                rows = _encode(config, part, [each.encode for each in trained], Report())
             Store.write(folder / "store", [f"{part}.{side}" for side in SIDES], size, rows)
             if not len(Store(folder / "store", f"{part}.source")):
                 longest = config.data.longest
@@ -161,15 +171,31 @@ def _rows(
     return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
 
 
+def _copies(
+    config: Config, by: Sequence[Tokenizer], report: Report
+) -> Iterator[tuple[list[int], ...]]:
+    """What is learnt from: each copy of the pairs cut in its own way, if the recipe wants that."""
+    if not config.cutting.dropout:
+        yield from _encode(config, "train", [each.encode for each in by], report)
+        return
+    cutters = [Cutter(each, config.cutting.dropout) for each in by]
+    for turn in range(config.cutting.copies):
+        cut = [partial(each.encode, random=Random(turn)) for each in cutters]
+        yield from _encode(config, "train", cut, Report() if turn else report)
+
+
+Encode = Callable[[list[str]], list[list[int]]]
+
+
 def _encode(
-    config: Config, part: files.Part, by: Sequence[Tokenizer], report: Report
+    config: Config, part: files.Part, by: Sequence[Encode], report: Report
 ) -> Iterator[tuple[list[int], ...]]:
     """Symbols of each pair; what is too long is dealt with as the recipe says."""
     paths = config.data.paths(part)
     stream = _read(config, part, Report())
     while block := list(islice(stream, BLOCK)):
         sides = zip(*(fields for _, fields in block), strict=True)
-        encoded = [t.encode(list(side)) for t, side in zip(by, sides, strict=True)]
+        encoded = [encode(list(side)) for encode, side in zip(by, sides, strict=True)]
         for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
             longer = max(range(len(row)), key=lambda side: len(row[side]))
             if len(row[longer]) > config.data.longest:
