@@ -119,9 +119,9 @@ class Comparison:
         names = dict.fromkeys(name for entry in self.runs for name in entry.scores)
         for name in names:
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
-            different = list(dict.fromkeys(found))
             warning = " (do not compare these: their signatures differ)"
-            lines += [f"{name}|{each}{warning * (len(different) > 1)}" for each in different]
+            alike = len({_definition(each) for each in found}) == 1
+            lines += [f"{name}|{each}{'' if alike else warning}" for each in dict.fromkeys(found)]
         return lines
 
     def picture(self, path: Path) -> None:
@@ -135,6 +135,11 @@ class Comparison:
             bars[f"{self.quality}, by length of the input in {self.unit}"] = {**lengths}
         reaches = {e.run: e.reach for e in self.runs if e.reach}
         comparison_plots.comparison([e.run for e in self.runs], curves, bars, reaches, path)
+
+
+def _definition(signature: str) -> str:
+    """What a score is a score of. How far back a model can look is a matter of the model."""
+    return "|".join(each for each in signature.split("|") if not each.startswith("context:"))
 
 
 def _cell(score: Score | None) -> str:

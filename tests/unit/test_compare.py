@@ -216,6 +216,9 @@ def test_scores_of_other_definitions_are_marked():
         part="test", quality="bleu", unit="words", runs=(one, entry("two", "tok:13a"))
     )
     assert same.notes() == ["bleu|tok:13a"]
+    near, far = entry("one", "context:64|unit:line"), entry("two", "context:all|unit:line")
+    told = Comparison(part="test", quality="bleu", unit="words", runs=(near, far))
+    assert told.notes() == ["bleu|context:64|unit:line", "bleu|context:all|unit:line"]
     assert {row[0]: row[1:] for row in same.rows()}["targets/s, best"] == ("", "")
 
 
