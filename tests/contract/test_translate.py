@@ -255,7 +255,7 @@ def test_two_readings_differ_by_their_dropout_alone(tmp_path: Path):
         model = build(run.recipe.model, run.task.sizes).train(training)
         torch.manual_seed(2)
         batch = run.task.batches(1).at(Position())
-        found, _ = run.task.loss(model, batch)
+        found, _ = run.task.loss(model, batch, None)
         assert all(term.count == batch.targets for term in found.values())
         return found
 

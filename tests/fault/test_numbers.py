@@ -186,7 +186,8 @@ def test_going_back_is_the_same_after_an_interruption(
 def test_going_back_keeps_a_damaged_checkpoint(watch: Watch, tmp_path: Path):
     """The newest is damaged when the trouble begins: it is kept aside, and the one before used."""
     recipe = tiny.write("transformer", tmp_path / "data")
-    folder, torn = tmp_path / "run" / "checkpoints", []
+    folder = tmp_path / "run" / "checkpoints"
+    torn: list[str] = []
 
     def tear(record: dict[str, Any]) -> None:
         if record["kind"] == "refused" and not torn:

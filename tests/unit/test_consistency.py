@@ -1,5 +1,7 @@
 """The loss of two readings against its equation, in value and in gradients."""
 
+from collections.abc import Iterable
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,18 +10,19 @@ from regard.layers.consistency import reference, twin_cross_entropy
 from regard.layers.cross_entropy import cross_entropy
 
 N, D, V = 23, 7, 41
+Inputs = tuple[Tensor, Tensor, Tensor | None]
 
 
-def problem(dtype: torch.dtype, bias: bool = True) -> tuple[list[Tensor | None], Tensor]:
+def problem(dtype: torch.dtype, bias: bool = True) -> tuple[Inputs, Tensor]:
     """Two readings of N places that differ somewhat, and the places' targets, twice."""
     once = torch.randn(N, D, dtype=dtype)
     hidden = torch.cat([once, once + 0.3 * torch.randn(N, D, dtype=dtype)]).requires_grad_()
     weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
     offsets = torch.randn(V, dtype=dtype, requires_grad=True) if bias else None
-    return [hidden, weight, offsets], torch.randint(V, (N,)).repeat(2)
+    return (hidden, weight, offsets), torch.randint(V, (N,)).repeat(2)
 
 
-def gradients(loss: Tensor, inputs: list[Tensor | None]) -> list[Tensor]:
+def gradients(loss: Tensor, inputs: Iterable[Tensor | None]) -> list[Tensor]:
     return list(torch.autograd.grad(loss, [x for x in inputs if x is not None]))
 
 
@@ -50,8 +53,9 @@ def test_gradients_are_the_slopes() -> None:
     targets = torch.tensor([0, 6, 3]).repeat(2)
 
     def loss(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        kernel = {"precision": torch.float64, "chunk": 2}
-        return twin_cross_entropy(hidden, weight, bias, targets, 0.1, 1.5, **kernel)[0]
+        return twin_cross_entropy(
+            hidden, weight, bias, targets, 0.1, 1.5, precision=torch.float64, chunk=2
+        )[0]
 
     assert torch.autograd.gradcheck(loss, inputs)
 
@@ -59,11 +63,9 @@ def test_gradients_are_the_slopes() -> None:
 def test_equal_readings_are_not_apart() -> None:
     inputs, targets = problem(torch.float64)
     once = inputs[0][:N].detach()
-    both = torch.cat([once, once])
-    loss, nll, gap = twin_cross_entropy(
-        both, *inputs[1:], targets, 0.1, 9.0, precision=torch.float64
-    )
-    alone, plain = cross_entropy(once, *inputs[1:], targets[:N], 0.1, precision=torch.float64)
+    both, weights = torch.cat([once, once]), inputs[1:]
+    loss, nll, gap = twin_cross_entropy(both, *weights, targets, 0.1, 9.0, precision=torch.float64)
+    alone, plain = cross_entropy(once, *weights, targets[:N], 0.1, precision=torch.float64)
     assert abs(float(gap)) < 1e-12
     torch.testing.assert_close((loss, nll), (alone, plain))
 
@@ -71,7 +73,7 @@ def test_equal_readings_are_not_apart() -> None:
 def test_large_logits_stay_finite() -> None:
     """Where an exponent leaves its range, a row's maximum is taken off."""
     inputs, targets = problem(torch.float32)
-    far = [(40 * inputs[0]).detach().requires_grad_(), *inputs[1:]]
+    far = (40 * inputs[0]).detach().requires_grad_(), *inputs[1:]
     got = twin_cross_entropy(*far, targets, 0.1, 1.0)
     expected = reference(*far, targets, 0.1, 1.0)
     for a, b in zip(got, expected, strict=True):
