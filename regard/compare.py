@@ -246,6 +246,7 @@ def _entry(
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
+    symbols = getattr(predictor.task, "symbols", None)  # of a task that reads nothing else
     progress = run.whole(checkpoint).progress()
     records = run.records()
     speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
@@ -261,13 +262,8 @@ def _entry(
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,
         curves=learning_curves(records),
-        reach=reach(predictor.model, symbols(part)) if (symbols := _symbols(predictor)) else (),
+        reach=reach(predictor.model, symbols(part)) if symbols else (),
     )
-
-
-def _symbols(predictor: front.Predictor) -> Any:
-    """How the symbols of a part are had, from a task that reads nothing else."""
-    return getattr(predictor.task, "symbols", None)
 
 
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:

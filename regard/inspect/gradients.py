@@ -71,7 +71,7 @@ def reach(
 ) -> list[float]:
     """What is left of the gradient d symbols back, for d = 0 … length − 1: ‖∂L_T/∂x_{T−d}‖, where
     x_t is the vector of the symbol read at t; the median over places all over the texts. Empty if
-    every text is too short."""
+    every text is too short. The model is not in training."""
     found = [
         text[n : n + length + 1] for text in texts for n in range(0, len(text) - length, length)
     ]
@@ -86,5 +86,5 @@ def reach(
     }
     batch = Batch(tensors=tensors, ids=tuple(range(len(rows))), targets=len(rows) * length)
     there = batch.to(model.device)
-    norms = gradient_norms(lambda: last_symbol(model.eval(), there), "decoder.input")
+    norms = gradient_norms(lambda: last_symbol(model, there), "decoder.input")
     return norms.median(0).values.flip(0).tolist()

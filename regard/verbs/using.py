@@ -105,7 +105,8 @@ def compare(
     Args:
         runs: The runs' folders, at least two; all of one task and on the same data.
         part: Which part of the data.
-        picture: A file for a picture, .png or .svg: learning curves, quality, quality by length.
+        picture: A file for a picture, .png or .svg: learning curves, quality, quality by length,
+            for language models how far back gradients reach.
         samples: How often the part is drawn anew (bootstrap) for the intervals.
         checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it.

@@ -1,16 +1,12 @@
 """The loss of two readings against its equation, in value and in gradients."""
 
-from collections.abc import Iterable
-
 import pytest
 import torch
 from torch import Tensor
 
 from regard.layers.consistency import reference, twin_cross_entropy
 from regard.layers.cross_entropy import cross_entropy
-
-N, D, V = 23, 7, 41
-Inputs = tuple[Tensor, Tensor, Tensor | None]
+from tests.unit.test_cross_entropy import D, Inputs, N, V, distance, gradients
 
 
 def problem(dtype: torch.dtype, bias: bool = True) -> tuple[Inputs, Tensor]:
@@ -20,16 +16,6 @@ def problem(dtype: torch.dtype, bias: bool = True) -> tuple[Inputs, Tensor]:
     weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
     offsets = torch.randn(V, dtype=dtype, requires_grad=True) if bias else None
     return (hidden, weight, offsets), torch.randint(V, (N,)).repeat(2)
-
-
-def gradients(loss: Tensor, inputs: Iterable[Tensor | None]) -> list[Tensor]:
-    return list(torch.autograd.grad(loss, [x for x in inputs if x is not None]))
-
-
-def distance(a: Tensor, b: Tensor) -> float:
-    """‖a − b‖ / ‖b‖"""
-    a, b = a.detach().double(), b.detach().double()
-    return float((a - b).norm() / b.norm())
 
 
 @pytest.mark.parametrize("chunk", [5, N, None])
