@@ -27,6 +27,7 @@ from regard.metrics import Score
 from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
+from regard.side_by_side import side_by_side
 from regard.tasks import Prediction, check_model
 from regard.text_metrics import Evaluation
 from regard.types import Batch, Carry, Sizes, Terms
@@ -301,10 +302,11 @@ class Task:
         encoded = [symbols[: self.config.data.longest] for symbols in encoded]
         full = [n for n, line in enumerate(inputs) if line.strip()]
         order = sorted(full, key=lambda n: (len(encoded[n]), n))
-        found: dict[int, Prediction] = {}
-        size = batch if finder is None else max(1, len(order))  # an engine makes its own batches
-        for start in range(0, len(order), size):
-            ids = order[start : start + size]
+        # An engine makes its own batches.
+        size = batch if finder is None else max(1, len(order))
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+
+        def predicted(ids: list[int]) -> list[Prediction]:
             sources = [encoded[n] for n in ids]
             numbers = [first + n for n in ids]
             request = self._request(model, sources, [forced[n] for n in ids], numbers, length)
@@ -315,8 +317,11 @@ class Task:
             links: list[list[int]] = [[]] * len(ids)
             if align_tokens:
                 links = self._align(model, sources, hypotheses, batch)
-            for n, best, link in zip(ids, hypotheses, links, strict=True):
-                found[n] = self._prediction(encoded[n], best, link, cut[n])
+            found = zip(ids, hypotheses, links, strict=True)
+            return [self._prediction(encoded[n], best, link, cut[n]) for n, best, link in found]
+
+        done = side_by_side(predicted, batches, model.device)
+        found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
 

@@ -33,7 +33,9 @@ FOUNDATIONS = {
     "label_metrics": "metrics",
     "text_metrics": "metrics",
     "alignment": "model",
-    "tasks": "config alignment data search label_metrics text_metrics plots series_plots health",
+    "side_by_side": "layers",
+    "tasks": "config alignment side_by_side data search label_metrics text_metrics "
+    "series_plots health",
     "train": "types health",
     "drawing": "errors",
     "plots": "drawing",

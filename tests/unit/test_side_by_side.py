@@ -1,0 +1,93 @@
+"""Pieces of work on threads of their own: in order, each on its share, and none left behind."""
+
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from threading import Barrier
+
+import pytest
+import torch
+
+from regard.layers.probe import watch
+from regard.side_by_side import WORKERS, side_by_side
+
+CPU = torch.device("cpu")
+LANGUAGE = ContextVar("LANGUAGE", default="en")
+
+
+@pytest.fixture(autouse=True)
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_are_in_order_and_the_last_begin_first() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        return item * item
+
+    assert side_by_side(work, range(9), CPU) == [n * n for n in range(9)]
+    assert begun[0] == 8
+    assert sorted(begun) == list(range(9))
+
+
+def test_two_pieces_run_at_once_each_on_half_of_the_threads() -> None:
+    meeting = Barrier(2, timeout=30)
+
+    def work(item: int) -> int:
+        meeting.wait()  # nobody passes alone
+        return torch.get_num_threads()
+
+    assert side_by_side(work, range(2), CPU) == [2, 2]
+    assert torch.get_num_threads() == 4
+
+
+def test_no_more_workers_than_there_is_use_for() -> None:
+    torch.set_num_threads(64)
+    names = side_by_side(lambda _: threading.current_thread().name, range(100), CPU)
+    assert len(set(names)) <= WORKERS
+
+
+@pytest.mark.parametrize("items", [[], [7]])
+def test_a_single_piece_stays_where_it_is(items: list[int]) -> None:
+    here = threading.current_thread()
+    found = side_by_side(lambda _: threading.current_thread() is here, items, CPU)
+    assert found == [True] * len(items)
+
+
+def test_elsewhere_than_on_a_processor_nothing_is_divided() -> None:
+    here = threading.current_thread()
+    elsewhere = torch.device("meta")
+    assert all(side_by_side(lambda _: threading.current_thread() is here, range(3), elsewhere))
+
+
+def test_who_watches_sees_one_piece_after_the_other() -> None:
+    here = threading.current_thread()
+    with watch(lambda name, value: value):
+        assert all(side_by_side(lambda _: threading.current_thread() is here, range(3), CPU))
+
+
+def test_the_caller_s_context_is_theirs() -> None:
+    LANGUAGE.set("de")
+    assert side_by_side(lambda _: LANGUAGE.get(), range(3), CPU) == ["de"] * 3
+
+
+def test_a_failure_comes_out_and_what_was_not_begun_never_is() -> None:
+    begun: list[int] = []
+    failed = threading.Event()
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item == 999:
+            failed.set()
+            raise ValueError("the first to begin")
+        failed.wait(30)
+
+    with pytest.raises(ValueError, match="the first to begin"):
+        side_by_side(work, range(1000), CPU)
+    assert len(begun) < 1000
+    assert torch.get_num_threads() == 4
