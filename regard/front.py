@@ -13,7 +13,7 @@ from regard.doctor import examination
 from regard.doctor.findings import Finding
 from regard.errors import RecipeError, UserError
 from regard.interop import ctranslate2
-from regard.interop.ctranslate2 import Quantization
+from regard.interop.conversion import Quantization
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Comparison, Score, paired_bootstrap
@@ -43,21 +43,28 @@ class Predictor:
         device: str = "cpu",
         engine: Engine = "auto",
         quantization: Quantization = "float32",
+        shortlist: bool = False,
     ) -> None:
         bound_caches()
         self.run = run
         self.task = run.task
         self.model = run.model(checkpoint, pick(device, "device"))
         self._checkpoint, self._quantization = checkpoint, quantization
-        self._engine = self._settled(engine, quantization)
+        self._shortlist = shortlist
+        self._engine = self._settled(engine)
         self._opened: ctranslate2.Engine | None = None
 
-    def _settled(self, engine: Engine, quantization: Quantization) -> Engine:
-        """The engine that is asked for: only CTranslate2 quantizes."""
-        if engine != "ctranslate2" and quantization == "float32":
+    def _settled(self, engine: Engine) -> Engine:
+        """The engine that is asked for: only CTranslate2 quantizes and has shortlists."""
+        exact = self._quantization == "float32" and not self._shortlist
+        if engine != "ctranslate2" and exact:
             return engine
+        if engine == "torch" and self._shortlist:
+            raise RecipeError("shortlist: torch's search has the whole vocabulary")
         if engine == "torch":
-            raise RecipeError(f"quantization: torch computes in float32, not in {quantization}")
+            raise RecipeError(
+                f"quantization: torch computes in float32, not in {self._quantization}"
+            )
         if "finder" not in inspect.signature(self.task.predict).parameters:
             raise RecipeError(f"engine: ctranslate2 does not do the task {self.run.recipe.kind}")
         return "ctranslate2"
@@ -90,7 +97,9 @@ class Predictor:
         elif reason := ctranslate2.obstacle(*asked, prefixes=prefixes):
             raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
         if self._opened is None:
-            self._opened = ctranslate2.engine(self.run, self._checkpoint, self._quantization)
+            self._opened = ctranslate2.engine(
+                self.run, self._checkpoint, self._quantization, shortlist=self._shortlist
+            )
         return partial(self._opened.find, log_probs=details)
 
     def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:

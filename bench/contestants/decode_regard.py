@@ -13,7 +13,10 @@ def main():
     torch.set_num_threads(OPTIONS["threads"])
     keep_pages()  # as the command line does
     model = regard.load(
-        OPTIONS["run"], engine=OPTIONS["engine"], quantization=OPTIONS["quantization"]
+        OPTIONS["run"],
+        engine=OPTIONS["engine"],
+        quantization=OPTIONS["quantization"],
+        shortlist=OPTIONS["shortlist"],
     )
     lines = Path(OPTIONS["sentences"]).read_text(encoding="utf-8").splitlines()
 

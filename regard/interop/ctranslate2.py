@@ -1,12 +1,9 @@
 """CTranslate2: a fast engine on a processor, straight from our own weights.
 
-A converted model speaks in numbers: symbol n is the token "n", so no spelling can be mistaken.
-What search never writes (padding, start, unknown) has the bias `NEVER` on its logit: it takes no
-probability, as in `regard.search`, whose definitions of greedy and beam search are kept.
+The definitions of greedy and beam search are those of `regard.search`.
 """
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -19,43 +16,42 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from regard.config import Recipe
-from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.data.store import Store
+from regard.data.tokenizers import END, START, UNKNOWN
 from regard.decoders import transformer as decoder
 from regard.encoders import transformer as encoder
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens
+from regard.interop import shortlist as shortlists
+from regard.interop.conversion import (
+    ACTIVATIONS,
+    FORBIDDEN,
+    Quantization,
+    installed,
+    lengths,
+    library,
+    names,
+    save,
+)
 from regard.model import Model
 from regard.parts import Part, module
 from regard.runs import Run
 from regard.search import Hypothesis, Request, impossible
-from regard.tasks.translate import collate
+from regard.tasks.translate import SIDES, collate
 from regard.train.checkpoint import Checkpoint
 from regard.train.device import cores
 from regard.train.manifest import sync
 from regard.types import Sizes
 
-Quantization = Literal[
-    "float32", "int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"
-]
 FORMAT = 1
-FORBIDDEN = (PAD, START, UNKNOWN)
-NEVER = -30_000.0
-"""A logit that has no probability beside any other; float16 holds it, too."""
 TOLERANCE = 1e-3
 """How far a log-probability in float32 may be from the original's."""
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 
 
 # What it can do
-
-
-def installed() -> bool:
-    return importlib.util.find_spec("ctranslate2") is not None
 
 
 def supports(recipe: Recipe) -> str | None:
@@ -68,7 +64,7 @@ def supports(recipe: Recipe) -> str | None:
         if module(f"{name}s", part.kind) is not known:
             wanted = known.__name__.rpartition(".")[2]
             return f"model.{name} is of kind {part.kind!r}; only {wanted!r} runs in CTranslate2"
-    for name, length in zip(("encoder", "decoder"), _lengths(recipe), strict=True):
+    for name, length in zip(("encoder", "decoder"), lengths(recipe), strict=True):
         config = getattr(recipe.model, name).config
         if config.activation not in ACTIVATIONS:
             return f"model.{name}.activation: CTranslate2 has no {config.activation!r}"
@@ -120,12 +116,6 @@ def _beams(search: Part) -> tuple[int, int]:
     return (search.config.beams, search.config.enough) if search.kind == "beam" else (1, 1)
 
 
-def _lengths(recipe: Recipe) -> tuple[int, int]:
-    """The most positions that encoder and decoder read, end and start symbol included."""
-    longest, output = recipe.task.data.longest, recipe.task.output
-    return longest + 1, int(output.factor * longest) + output.extra + 1
-
-
 # From our weights
 
 
@@ -138,7 +128,7 @@ def convert(
     """
     if reason := supports(recipe):
         raise UserError(f"not a model for CTranslate2: {reason}")
-    _save(model, recipe, folder, "float32")
+    save(model, recipe, folder, "float32")
     off = _difference(model, recipe, Engine(folder, workers=1))
     if not off <= TOLERANCE:
         raise UserError(
@@ -146,102 +136,7 @@ def convert(
             "The torch engine is not concerned"
         )
     if quantization != "float32":
-        _save(model, recipe, folder, quantization)
-
-
-def _save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization) -> None:
-    specs = _library().specs
-    parts: Any = model  # `supports` has seen what they are
-    settings, (longest, largest) = recipe.model, _lengths(recipe)
-    source = _stack(specs.TransformerEncoderSpec, settings.encoder.config, parts.encoder, longest)
-    target = _stack(specs.TransformerDecoderSpec, settings.decoder.config, parts.decoder, largest)
-    for stack, spec, embedding in (
-        (source, source.embeddings[0], parts.input.embedding),
-        (target, target.embeddings, parts.decoder.embedding),
-    ):
-        spec.weight, stack.scale_embeddings = _array(embedding.weight), embedding.factor
-    bias = torch.zeros(len(parts.head.weight)) if parts.head.bias is None else parts.head.bias
-    target.projection.weight, target.projection.bias = _array(parts.head.weight), _array(bias)
-    target.projection.bias[list(FORBIDDEN)] = NEVER
-
-    both = specs.TransformerSpec(source, target)
-    both.register_source_vocabulary(_names(range(len(source.embeddings[0].weight))))
-    both.register_target_vocabulary(_names(range(len(target.embeddings.weight))))
-    both.config.bos_token = both.config.decoder_start_token = str(START)
-    both.config.eos_token, both.config.unk_token = str(END), str(UNKNOWN)
-    both.validate()
-    both.optimize(quantization)
-    both.save(str(folder))
-
-
-def _stack(kind: Any, config: Any, part: Any, length: int) -> Any:
-    """An encoder or decoder for `length` positions, without its embedding."""
-    spec = kind(
-        config.layers,
-        config.heads,
-        pre_norm=config.norm == "pre",
-        activation=getattr(_library().specs.Activation, ACTIVATIONS[config.activation]),
-        ffn_glu=config.activation == "swiglu",
-        rms_norm=config.normalisation == "rms",
-        rotary_dim=0 if config.position == "rotary" else None,  # 0: all of them
-    )
-    if config.position != "rotary":
-        # Without a table CTranslate2 would take one of its own.
-        spec.position_encodings.encodings = _table(part.position, length)
-    if config.norm == "pre":
-        _norm(spec.layer_norm, part.norm)
-    for layer, block in zip(spec.layer, part.blocks, strict=True):
-        own, network = block.attention, block.feedforward
-        _norm(layer.self_attention.layer_norm, block.around_attention.norm)
-        _linear(layer.self_attention.linear, own.query_key_value, own.output)
-        if hasattr(block, "cross"):
-            other = block.cross
-            _norm(layer.attention.layer_norm, block.around_cross.norm)
-            _linear(layer.attention.linear, other.query, other.key_value, other.output)
-        _norm(layer.ffn.layer_norm, block.around_feedforward.norm)
-        _linear([layer.ffn.linear_0, layer.ffn.linear_1], network.up, network.down)
-        if network.gate is not None:
-            _linear([layer.ffn.linear_0_noact], network.gate)
-    return spec
-
-
-def _norm(spec: Any, layer: Any) -> None:
-    """The ε of nn.LayerNorm and of our RMSNorm are what CTranslate2 takes by default."""
-    spec.gamma = _array(layer.weight)
-    if getattr(layer, "bias", None) is not None:
-        spec.beta = _array(layer.bias)
-
-
-def _linear(specs: Sequence[Any], *layers: Any) -> None:
-    for spec, layer in zip(specs, layers, strict=True):
-        spec.weight = _array(layer.weight)
-        if layer.bias is not None:
-            spec.bias = _array(layer.bias)
-
-
-def _table(position: Any, length: int) -> NDArray[np.float32]:
-    if position.kind == "none":
-        return np.zeros((length, position.dim), np.float32)
-    return _array(position.rows(0, length))
-
-
-def _array(tensor: Tensor) -> NDArray[np.float32]:
-    """A copy: CTranslate2 quantizes in place."""
-    array: NDArray[np.float32] = tensor.detach().float().cpu().numpy().copy()
-    return array
-
-
-def _names(symbols: Sequence[int]) -> list[str]:
-    return [str(symbol) for symbol in symbols]
-
-
-def _library() -> Any:
-    if not installed():
-        raise UserError("CTranslate2 is not installed: pip install 'regard[ctranslate2]'")
-    import ctranslate2
-    import ctranslate2.specs
-
-    return ctranslate2
+        save(model, recipe, folder, quantization)
 
 
 def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
@@ -251,7 +146,7 @@ def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
     sizes = (len(parts.input.embedding.weight), len(parts.head.weight))
     sources, targets = (
         [chance.integers(UNKNOWN + 1, size, min(n, most - 1)).tolist() for n in (1, 3, 7, 13)]
-        for size, most in zip(sizes, _lengths(recipe), strict=True)
+        for size, most in zip(sizes, lengths(recipe), strict=True)
     )
     training = model.training
     model.eval()
@@ -274,15 +169,21 @@ class Engine:
 
     `workers` batches of up to `batch` sentences are in work side by side, each on `threads`
     threads. One thread each, and a worker for each core, is the fastest unless there is but one
-    batch.
+    batch. With a `shortlist`, search has only the symbols that the folder's list allows a batch.
     """
 
     def __init__(
-        self, folder: Path, *, workers: int | None = None, threads: int = 1, batch: int = 32
+        self,
+        folder: Path,
+        *,
+        workers: int | None = None,
+        threads: int = 1,
+        batch: int = 32,
+        shortlist: bool = False,
     ) -> None:
-        self._batch = batch
+        self._batch, self._shortlist = batch, shortlist
         try:
-            self._translator = _library().Translator(
+            self._translator = library().Translator(
                 str(folder),
                 inter_threads=workers or max(1, cores() // threads),
                 intra_threads=threads,
@@ -315,10 +216,11 @@ class Engine:
         for cap in sorted({cap for cap in caps if cap > 0}, reverse=True):
             group = [n for n, own in enumerate(caps) if own == cap and sources[n]]
             results = self._translator.translate_batch(
-                [_names([*sources[n], END]) for n in group],
+                [names([*sources[n], END]) for n in group],
                 max_decoding_length=cap,
                 min_decoding_length=min(minimum, cap),
                 max_batch_size=self._batch,
+                use_vmap=self._shortlist,
                 asynchronous=True,
                 **chosen,
             )
@@ -350,8 +252,8 @@ class Engine:
     ) -> list[list[float]]:
         """log p of each target's symbols and of its end; forbidden ones have none."""
         results = self._translator.score_batch(
-            [_names([*source, END]) for source in sources],
-            [_names(target) for target in targets],
+            [names([*source, END]) for source in sources],
+            [names(target) for target in targets],
             max_input_length=0,
             max_batch_size=self._batch,
             asynchronous=True,
@@ -378,8 +280,8 @@ def options(search: Part) -> dict[str, Any]:
 
 def _hypotheses(result: Any) -> list[Hypothesis]:
     found = []
-    for names, score in zip(result.hypotheses, result.scores, strict=True):
-        symbols = tuple(map(int, names))
+    for written, score in zip(result.hypotheses, result.scores, strict=True):
+        symbols = tuple(map(int, written))
         finished = symbols[-1] == END
         if not isfinite(score):
             raise impossible()
@@ -388,27 +290,44 @@ def _hypotheses(result: Any) -> list[Hypothesis]:
 
 
 def engine(
-    run: Run, checkpoint: str = "final", quantization: Quantization = "float32", **threads: Any
+    run: Run,
+    checkpoint: str = "final",
+    quantization: Quantization = "float32",
+    *,
+    shortlist: bool = False,
+    **threads: Any,
 ) -> Engine:
     """The engine of a run. Its model is converted once, and kept in the run's folder `engines`."""
-    found = run.find(checkpoint)
-    name = f"ctranslate2-{quantization}-{_identity(found, run.recipe)}"
+
+    def write(folder: Path) -> None:
+        convert(run.model(checkpoint), run.recipe, folder, quantization)
+        if shortlist:
+            add_shortlist(run, folder)
+
+    kind = f"{quantization}-shortlist" if shortlist else quantization
+    name = f"ctranslate2-{kind}-{_identity(run.find(checkpoint), run.recipe)}"
     folder = run.folder / "engines" / name
     if not folder.is_dir():
         try:
             with whole(folder) as writing:
-                convert(run.model(checkpoint), run.recipe, writing, quantization)
+                write(writing)
         except OSError:  # no room, or no right to write: make do without keeping it
             with tempfile.TemporaryDirectory() as elsewhere:
-                convert(run.model(checkpoint), run.recipe, Path(elsewhere), quantization)
-                return Engine(Path(elsewhere), **threads)
-    return Engine(folder, **threads)
+                write(Path(elsewhere))
+                return Engine(Path(elsewhere), shortlist=shortlist, **threads)
+    return Engine(folder, shortlist=shortlist, **threads)
+
+
+def add_shortlist(run: Run, folder: Path) -> None:
+    """Write the shortlist that the run's training text gives into a converted model's folder."""
+    stored = [Store(run.folder / "store", f"train.{side}") for side in SIDES]
+    shortlists.write(shortlists.sample(*stored), folder)
 
 
 def _identity(found: Checkpoint, recipe: Recipe) -> str:
     """Changes with the weights, with what else is converted, and with how."""
     weights = found.manifest()["files"]["model.safetensors"]
-    basis = [FORMAT, weights["sha256"], _lengths(recipe)]
+    basis = [FORMAT, weights["sha256"], lengths(recipe)]
     return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
 
 

@@ -11,11 +11,12 @@ from tokenizers import Tokenizer as Library, decoders, normalizers
 from regard import __version__
 from regard.data.tokenizers import END, UNKNOWN, Tokenizer
 from regard.errors import UserError
+from regard.interop.conversion import Quantization
 from regard.interop.ctranslate2 import (
     FORMAT,
     TOLERANCE,
     Engine,
-    Quantization,
+    add_shortlist,
     convert,
     obstacle,
     options,
@@ -44,7 +45,12 @@ class Parity:
 
 
 def export(
-    run: Run, folder: Path, quantization: Quantization = "int8", checkpoint: str = "final"
+    run: Run,
+    folder: Path,
+    quantization: Quantization = "int8",
+    checkpoint: str = "final",
+    *,
+    shortlist: bool = False,
 ) -> Parity:
     """Write a folder that CTranslate2 and tokenizers can use alone; its README.md says how."""
     if folder.is_dir() and any(folder.iterdir()):
@@ -59,8 +65,11 @@ def export(
             convert(model, recipe, writing, quantization)
             for side, tokenizer in zip(SIDES, (task.source, task.target), strict=True):
                 _alone(tokenizer, writing / f"{side}.tokenizer.json")
-            found = parity(task, model, Engine(writing), search)
-            if quantization == "float32" and not found.difference <= TOLERANCE:
+            if shortlist:
+                add_shortlist(run, writing)
+            found = parity(task, model, Engine(writing, shortlist=shortlist), search)
+            exact = quantization == "float32" and not shortlist
+            if exact and not found.difference <= TOLERANCE:
                 raise UserError(f"the exported model is not the original: {found}")
             card = {
                 "format": FORMAT,
@@ -70,7 +79,7 @@ def export(
                 "end": str(END),
                 "longest": recipe.task.data.longest,
                 "output": asdict(recipe.task.output),
-                "search": options(search),
+                "search": options(search) | {"use_vmap": shortlist},
             }
             (writing / "regard.json").write_text(json.dumps(card, indent=1), encoding="utf-8")
             (writing / "README.md").write_text(_readme(card), encoding="utf-8")

@@ -38,6 +38,7 @@ def evaluate(
     device: Device = "cpu",
     engine: Engine = "auto",
     quantization: Quantization = "float32",
+    shortlist: Flag = False,
     output: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
@@ -60,6 +61,8 @@ def evaluate(
         device: Where to compute.
         engine: What searches: auto takes CTranslate2 where it does the same as torch.
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
+            good, but a sentence's output can depend on those beside it.
         output: A file for the outputs, one line each.
         json: Scores as JSON on stdout.
     """
@@ -67,7 +70,7 @@ def evaluate(
 
     options = given(search=search, beams=beams, length_penalty=length_penalty)
     opened: Any = {"checkpoint": checkpoint, "device": device}
-    opened |= {"engine": engine, "quantization": quantization}
+    opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
@@ -148,6 +151,7 @@ def predict(
     device: Device = "cpu",
     engine: Engine = "auto",
     quantization: Quantization = "float32",
+    shortlist: Flag = False,
     json: Flag = False,
 ) -> None:
     """Predict for each line of a file, or of standard input: one line out for each line in.
@@ -182,6 +186,8 @@ def predict(
         device: Where to compute.
         engine: What searches: auto takes CTranslate2 where it does the same as torch.
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
+            good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
     """
     from regard import display
@@ -194,7 +200,7 @@ def predict(
     if nbest is not None and nbest > 1 and not detailed:
         raise RecipeError("nbest: text has one line for each input: add --format jsonl")
     opened: Any = {"checkpoint": checkpoint, "device": device}
-    opened |= {"engine": engine, "quantization": quantization}
+    opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened)
     if file is None and sys.stdin.isatty():
         batch = 1
@@ -267,6 +273,7 @@ def export(
     *,
     to: Literal["ctranslate2"] = "ctranslate2",
     quantization: Quantization = "int8",
+    shortlist: Flag = False,
     checkpoint: Checkpoint = "final",
     json: Flag = False,
 ) -> None:
@@ -281,6 +288,8 @@ def export(
         folder: The new folder; its README.md says how to use it.
         to: The form.
         quantization: The numbers that it computes with.
+        shortlist: Add a list of the likely words for each word: faster, as good, but a sentence's
+            output can depend on those beside it.
         checkpoint: Which checkpoint.
         json: Machine-readable output on stdout.
     """
@@ -290,7 +299,7 @@ def export(
     from regard.interop.export import export as write
 
     with display.waiting(f"writing {folder}"):
-        parity = write(runs.Run(run), folder, quantization, checkpoint)
+        parity = write(runs.Run(run), folder, quantization, checkpoint, shortlist=shortlist)
     if json:
         say({"folder": str(folder), "to": to, "parity": asdict(parity)})
     else:

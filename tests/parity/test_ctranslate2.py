@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from regard.config import Recipe
 from regard.data import tokenizers
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import UserError
-from regard.interop import ctranslate2, export
+from regard.interop import conversion, ctranslate2, export, shortlist
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model, build
 from regard.parts import Part, module
@@ -260,7 +261,7 @@ def test_int8_is_smaller_and_near_and_leaves_the_model_alone(
 
 def test_what_is_not_the_original_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     recipe = recipe_of()
-    monkeypatch.setitem(ctranslate2.ACTIVATIONS, "relu", "GELU")
+    monkeypatch.setitem(conversion.ACTIVATIONS, "relu", "GELU")
     with pytest.raises(UserError, match="not the original"):
         ctranslate2.convert(random_model(recipe), recipe, tmp_path, "int8")
 
@@ -402,6 +403,34 @@ def test_a_run_that_cannot_be_written_to_still_works(
     monkeypatch.setattr(ctranslate2, "whole", denied)
     engine = ctranslate2.engine(predictor.run, "30", "int8", workers=1)
     assert len(engine.score([[5, 6]], [[7]])[0]) == 2
+
+
+def test_a_shortlist_bounds_what_is_written(predictor: front.Predictor):
+    """The model has hardly learnt, and would like to write what no translation has."""
+    folder, line = predictor.run.folder, "a cat sees a dog"
+    task: Any = predictor.task
+    seen = set(chain(*task.target.encode(task.references("train")[1])))
+    assert not set(task.target.encode(predictor.predict([line]))[0]) <= seen
+    bound = front.load(folder, shortlist=True).predict([line])
+    assert bound != [""] and set(task.target.encode(bound)[0]) <= seen
+
+    [kept] = [f for f in (folder / "engines").iterdir() if "shortlist" in f.name]
+    every = " ".join(map(str, range(len(task.target))))
+    (kept / shortlist.NAME).write_text(f"\t{every}\n")
+    assert front.load(folder, shortlist=True).predict(LINES) == predictor.predict(LINES)
+    shutil.rmtree(kept)
+
+
+def test_an_export_can_have_a_shortlist(predictor: front.Predictor, tmp_path: Path):
+    export.export(predictor.run, tmp_path / "export", "float32", shortlist=True)
+    quick = front.load(predictor.run.folder, shortlist=True)
+    lines = ["the cat sees the dog", "", "a dog sees a cat"]
+    assert run_readme(tmp_path / "export", lines) == [quick.predict([line])[0] for line in lines]
+
+
+def test_a_shortlist_is_for_ctranslate2_alone(predictor: front.Predictor):
+    with pytest.raises(UserError, match="shortlist: torch's search has the whole vocabulary"):
+        front.load(predictor.run.folder, engine="torch", shortlist=True)
 
 
 def run_readme(folder: Path, lines: list[str]) -> list[str]:
