@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -48,11 +48,15 @@ class Predictor:
         bound_caches()
         self.run = run
         self.task = run.task
+        self._known = inspect.signature(self.task.predict).parameters
         self.model = run.model(checkpoint, pick(device, "device"))
         self._checkpoint, self._quantization = checkpoint, quantization
         self._shortlist = shortlist
         self._engine = self._settled(engine)
         self._opened: ctranslate2.Engine | None = None
+        # One sentence at a time asks again and again.
+        self._choose = cache(partial(ctranslate2.choose, run.recipe, self.task.sizes))
+        self._obstacle = cache(partial(ctranslate2.obstacle, run.recipe, self.task.sizes))
 
     def _settled(self, engine: Engine) -> Engine:
         """The engine that is asked for: only CTranslate2 quantizes and has shortlists."""
@@ -65,7 +69,7 @@ class Predictor:
             raise RecipeError(
                 f"quantization: torch computes in float32, not in {self._quantization}"
             )
-        if "finder" not in inspect.signature(self.task.predict).parameters:
+        if "finder" not in self._known:
             raise RecipeError(f"engine: ctranslate2 does not do the task {self.run.recipe.kind}")
         return "ctranslate2"
 
@@ -90,11 +94,11 @@ class Predictor:
         # What is watched or changed inside the model, another engine would neither show nor do.
         if self._engine == "torch" or watched():
             return None
-        asked = (self.run.recipe, self.task.sizes, search, str(self.model.device))
+        asked = (search, str(self.model.device))
         if self._engine == "auto":
-            if ctranslate2.choose(*asked, prefixes=prefixes) == "torch":
+            if self._choose(*asked, prefixes=prefixes) == "torch":
                 return None
-        elif reason := ctranslate2.obstacle(*asked, prefixes=prefixes):
+        elif reason := self._obstacle(*asked, prefixes=prefixes):
             raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
         if self._opened is None:
             self._opened = ctranslate2.engine(
@@ -131,7 +135,7 @@ class Predictor:
         _check_batch(batch)
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
-        known = inspect.signature(self.task.predict).parameters
+        known = self._known
         asked = {"prefixes": prefixes, "length": length}
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
@@ -177,7 +181,7 @@ class Predictor:
         given: dict[str, Any] = {"batch": batch}
         if samples and "samples" in inspect.signature(self.task.evaluate).parameters:
             given["samples"] = samples
-        if "finder" in inspect.signature(self.task.predict).parameters:
+        if "finder" in self._known:
             given["finder"] = self.finder(chosen, details=False)
         return self.task.evaluate(self.model, part, chosen, **given)
 

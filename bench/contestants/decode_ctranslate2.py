@@ -20,7 +20,7 @@ def main():
         return translator.translate_batch(
             batch,
             beam_size=OPTIONS["beams"],
-            max_batch_size=32,
+            max_batch_size=16,
             max_decoding_length=OPTIONS["cap"],
             min_decoding_length=0,
             max_input_length=0,

@@ -178,7 +178,7 @@ class Engine:
         *,
         workers: int | None = None,
         threads: int = 1,
-        batch: int = 32,
+        batch: int = 16,
         shortlist: bool = False,
     ) -> None:
         self._batch, self._shortlist = batch, shortlist
@@ -210,7 +210,7 @@ class Engine:
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
         chosen = options(search)
         minimum = chosen.pop("min_decoding_length")
-        caps: list[int] = torch.as_tensor(request.caps).tolist()
+        caps = [int(cap) for cap in request.caps]
         # One call has one cap. The longest come first, so that no worker is left with them alone.
         waiting: list[tuple[int, Any]] = []
         for cap in sorted({cap for cap in caps if cap > 0}, reverse=True):

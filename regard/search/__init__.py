@@ -14,6 +14,7 @@ hypotheses of each, C the candidates among which the hypotheses of the next step
 
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, fields
+from functools import cache
 from math import inf
 from typing import Any, NamedTuple, Protocol, get_type_hints, runtime_checkable
 
@@ -183,9 +184,18 @@ def impossible() -> UserError:
 
 def check_ranges(config: Any) -> None:
     """Refuse a value outside the range that its field's type states."""
-    hints = get_type_hints(type(config), include_extras=True)
-    for field in fields(config):
-        value = getattr(config, field.name)
-        for allowed in getattr(hints[field.name], "__metadata__", ()):
-            if isinstance(allowed, Range) and value not in allowed:
-                raise RecipeError(f"{field.name}: {value} is not {allowed}")
+    for name, allowed in _ranges(config.__class__):
+        value = getattr(config, name)
+        if value not in allowed:
+            raise RecipeError(f"{name}: {value} is not {allowed}")
+
+
+@cache
+def _ranges(kind: type) -> tuple[tuple[str, Range], ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    stated = ((f.name, each) for f in fields(kind) for each in _stated(hints[f.name]))
+    return tuple((name, each) for name, each in stated if isinstance(each, Range))
+
+
+def _stated(hint: Any) -> tuple[Any, ...]:
+    return getattr(hint, "__metadata__", ())

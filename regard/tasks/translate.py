@@ -293,7 +293,8 @@ class Task:
 
         No output has more than `length` symbols, nor more than the recipe allows its input.
         """
-        model.eval()
+        if model.training:  # to ask costs less than to tell every layer
+            model.eval()
         if length is not None and length < 1:
             raise RecipeError(f"length: {length} must be ≥ 1")
         encoded = self.source.encode(inputs)
@@ -371,10 +372,7 @@ class Task:
     ) -> Prediction:
         first = best[0]
         symbols = [*first.tokens, END] if first.finished else list(first.tokens)
-        alternatives = [
-            {"text": self.target.decode(h.tokens), "score": h.score, "log_probs": list(h.log_probs)}
-            for h in best
-        ]
+        several = best if len(best) > 1 else []
         return Prediction(
             text=self.target.decode(first.tokens),
             status="cut" if cut else "ok" if first.finished else "capped",
@@ -383,7 +381,14 @@ class Task:
             log_probs=list(first.log_probs),
             source=self.source.pieces([*source, END]),
             alignment=link[: len(symbols)],
-            alternatives=alternatives if len(best) > 1 else [],
+            alternatives=[
+                {
+                    "text": self.target.decode(h.tokens),
+                    "score": h.score,
+                    "log_probs": list(h.log_probs),
+                }
+                for h in several
+            ],
         )
 
     def evaluate(
