@@ -56,6 +56,15 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Which way the pairs are learnt."""
+
+    both_ways: bool = False
+    """Also from target to source. Which way is meant, the model sees by the source's language: a
+    beginning for one that has little text to learn from (`regard train … --from`), or an end."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Sections of a recipe for translation, beside the model and the trainer."""
 
@@ -63,6 +72,8 @@ class Config:
     """The text."""
     tokenizer: tokenizers.Config
     """How text becomes symbols."""
+    pairs: Pairs
+    """Which way the pairs are learnt."""
     cutting: cutting.Config
     """In how many ways the training text is cut into subwords."""
     batch: batching.Config
@@ -85,6 +96,8 @@ def check(recipe: Recipe) -> None:
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
+    if config.pairs.both_ways and not config.tokenizer.joint:
+        raise RecipeError("pairs.both_ways: it needs one vocabulary: set tokenizer.joint = true")
     check_model(recipe, "twice", ["nll", "perplexity", *config.evaluation.watched])
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
@@ -147,7 +160,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     for part in ("train", "validation"):
         if config.data.paths(part):
             if part == "train":
-                rows = _copies(config, trained, report)
+                rows = _ways(config, _copies(config, trained, report))
             else:
                 rows = _encode(config, part, [each.encode for each in trained], Report())
             Store.write(folder / "store", [f"{part}.{side}" for side in SIDES], size, rows)
@@ -170,6 +183,14 @@ def _rows(
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     data = config.data
     return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
+
+
+def _ways(config: Config, rows: Iterator[tuple[list[int], ...]]) -> Iterator[tuple[list[int], ...]]:
+    """Each pair, and if the recipe wants that, each the other way, too."""
+    for row in rows:
+        yield row
+        if config.pairs.both_ways:
+            yield row[::-1]
 
 
 def _copies(

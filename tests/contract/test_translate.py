@@ -10,6 +10,7 @@ import torch
 
 import regard
 from regard import config, plots
+from regard.data.store import Store
 from regard.data.tokenizers import END, PAD, START
 from regard.errors import RecipeError, UserError
 from regard.model import build
@@ -143,6 +144,24 @@ def test_one_vocabulary_or_two(tmp_path: Path):
     assert joint.task.sizes.shared
     names = [f"{side}.tokenizer.json" for side in SIDES]
     assert len({(joint.folder / name).read_bytes() for name in names}) == 1
+
+
+def test_pairs_can_be_learnt_both_ways(tmp_path: Path):
+    joint = ("tokenizer.joint=true", "model.tie=all")
+    there = prepared(tmp_path / "one", *joint).folder / "store"
+    both = prepared(tmp_path / "both", *joint, "pairs.both_ways=true").folder / "store"
+    one, other, left, right = (
+        [row.tolist() for row in map(store.__getitem__, range(len(store)))]
+        for folder in (there, both)
+        for store in (Store(folder, f"train.{side}") for side in SIDES)
+    )
+    assert (left[::2], right[::2]) == (one, other)
+    assert (left[1::2], right[1::2]) == (other, one)
+    assert (there / "validation.source.tokens").read_bytes() == (
+        both / "validation.source.tokens"
+    ).read_bytes(), "only training goes both ways"
+    with pytest.raises(RecipeError, match=r"pairs\.both_ways: it needs one vocabulary"):
+        prepared(tmp_path / "apart", "pairs.both_ways=true")
 
 
 def test_batches_hold_both_sides(tmp_path: Path):
