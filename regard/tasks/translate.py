@@ -3,10 +3,8 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,10 +14,10 @@ from numpy.typing import NDArray
 from regard import health
 from regard.alignment import align
 from regard.config import Recipe, Room
-from regard.data import batching, cutting, files, tokenizers
+from regard.data import batching, cutting, files, pairs, tokenizers
 from regard.data.batching import Batches
-from regard.data.cutting import Cutter
-from regard.data.readers import Finding, Policy, Report, parallel, suffix
+from regard.data.pairs import Pairs
+from regard.data.readers import Policy, Report, suffix
 from regard.data.store import Store, pad
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
@@ -39,8 +37,7 @@ PARTS = {
     "decoder": "transformer",
     "head": "vocabulary",
 }
-SIDES = ("source", "target")
-BLOCK = 2048
+SIDES = pairs.SIDES
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 """Another engine's search: hypotheses for source symbols (the end not among them)."""
 
@@ -56,15 +53,6 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Which way the pairs are learnt."""
-
-    both_ways: bool = False
-    """Also from target to source. Which way is meant, the model sees by the source's language: a
-    beginning for one that has little text to learn from (`regard train … --from`), or an end."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Config:
     """Sections of a recipe for translation, beside the model and the trainer."""
 
@@ -72,7 +60,7 @@ class Config:
     """The text."""
     tokenizer: tokenizers.Config
     """How text becomes symbols."""
-    pairs: Pairs
+    pairs: pairs.Config
     """Which way the pairs are learnt."""
     cutting: cutting.Config
     """In how many ways the training text is cut into subwords."""
@@ -142,103 +130,35 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     """
     for part in files.PARTS:
         config.data.paths(part)
-    report = Report()
-    pairs = [fields for _, fields in _read(config, "train", report)]
-    if not pairs:
+    report, every = Report(), _pairs(config)
+    read = [fields for _, fields in every.read("train", report)]
+    if not read:
         raise UserError("data.train: no pair of lines is left to learn from")
     if given is not None:
         trained = tuple(Tokenizer.load(given / f"{side}.tokenizer.json") for side in SIDES)
     elif config.tokenizer.joint:
-        joint = Tokenizer.train(config.tokenizer, (text for pair in pairs for text in pair))
+        joint = Tokenizer.train(config.tokenizer, (text for pair in read for text in pair))
         trained = (joint, joint)
     else:
-        sides = zip(*pairs, strict=True)
+        sides = zip(*read, strict=True)
         trained = tuple(Tokenizer.train(config.tokenizer, side) for side in sides)
     for side, tokenizer in zip(SIDES, trained, strict=True):
         tokenizer.save(folder / f"{side}.tokenizer.json")
-    size = max(map(len, trained))
-    for part in ("train", "validation"):
-        if config.data.paths(part):
-            if part == "train":
-                rows = _ways(config, _copies(config, trained, report))
-            else:
-                rows = _encode(config, part, [each.encode for each in trained], Report())
-            Store.write(folder / "store", [f"{part}.{side}" for side in SIDES], size, rows)
-            if not len(Store(folder / "store", f"{part}.source")):
-                longest = config.data.longest
-                raise RecipeError(f"data.longest: no pair of data.{part} has ≤ {longest} symbols")
+    every.store("train", folder / "store", trained, report)
+    if config.data.validation:
+        every.store("validation", folder / "store", trained, Report())
     return report
 
 
-def _read(
-    config: Config, part: files.Part, report: Report
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Pairs to learn from or to choose by: of several right answers the first."""
-    for line, (source, target) in _rows(config, part, config.data.policy, report):
-        yield line, (source, target if part == "train" else config.evaluation.answers(target)[0])
-
-
-def _rows(
-    config: Config, part: files.Part, policy: Policy, report: Report
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    data = config.data
-    return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
-
-
-def _ways(config: Config, rows: Iterator[tuple[list[int], ...]]) -> Iterator[tuple[list[int], ...]]:
-    """Each pair, and if the recipe wants that, each the other way, too."""
-    for row in rows:
-        yield row
-        if config.pairs.both_ways:
-            yield row[::-1]
-
-
-def _copies(
-    config: Config, by: Sequence[Tokenizer], report: Report
-) -> Iterator[tuple[list[int], ...]]:
-    """What is learnt from: each copy of the pairs cut in its own way, if the recipe wants that."""
-    if not config.cutting.dropout:
-        yield from _encode(config, "train", [each.encode for each in by], report)
-        return
-    cutters = [Cutter(each, config.cutting.dropout) for each in by]
-    for turn in range(config.cutting.copies):
-        cut = [partial(each.encode, random=Random(turn)) for each in cutters]
-        yield from _encode(config, "train", cut, Report() if turn else report)
-
-
-Encode = Callable[[list[str]], list[list[int]]]
-
-
-def _encode(
-    config: Config, part: files.Part, by: Sequence[Encode], report: Report
-) -> Iterator[tuple[list[int], ...]]:
-    """Symbols of each pair; what is too long is dealt with as the recipe says."""
-    paths = config.data.paths(part)
-    stream = _read(config, part, Report())
-    while block := list(islice(stream, BLOCK)):
-        sides = zip(*(fields for _, fields in block), strict=True)
-        encoded = [encode(list(side)) for encode, side in zip(by, sides, strict=True)]
-        for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
-            longer = max(range(len(row)), key=lambda side: len(row[side]))
-            if len(row[longer]) > config.data.longest:
-                what = f"more than {config.data.longest} symbols (data.longest)"
-                finding = Finding(
-                    paths[min(longer, len(paths) - 1)], line, what, fields[longer][:60]
-                )
-                report.add(finding)
-                if config.data.too_long == "refuse":
-                    raise UserError(f"{finding}: data.too_long = 'refuse'")
-                if config.data.too_long == "skip":
-                    report.used -= 1
-                    continue
-            yield tuple(symbols[: config.data.longest] for symbols in row)
+def _pairs(config: Config) -> Pairs:
+    return Pairs(config.data, config.pairs, config.cutting, config.evaluation.answers)
 
 
 class Task:
     """A translation task whose tokenizers and stores lie in a run's folder."""
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder = config, folder
+        self.config, self.folder, self._pairs = config, folder, _pairs(config)
         self.source, self.target = (
             Tokenizer.load(folder / f"{side}.tokenizer.json") for side in SIDES
         )
@@ -271,14 +191,14 @@ class Task:
         figures = self._likelihood(model)
         lines = self.config.evaluation.lines
         if lines:
-            rows = _rows(self.config, "validation", self.config.data.policy, Report())
-            pairs = [pair for _, pair in islice(rows, lines)]
-            answers = [self.config.evaluation.answers(target) for _, target in pairs]
+            rows = self._pairs.rows("validation", self.config.data.policy, Report())
+            read = [pair for _, pair in islice(rows, lines)]
+            answers = [self.config.evaluation.answers(target) for _, target in read]
             greedy = Part("greedy", _search_config("greedy"))
-            outputs = list(self.predict(model, [source for source, _ in pairs], greedy))
+            outputs = list(self.predict(model, [source for source, _ in read], greedy))
             scores = self.grade(outputs, answers, self.config.evaluation.watched)
             figures |= {name: score.value for name, score in scores.items()}
-            right, sources = [texts[0] for texts in answers], [source for source, _ in pairs]
+            right, sources = [texts[0] for texts in answers], [source for source, _ in read]
             figures |= health.shares([output.text for output in outputs], right, sources)
         return figures
 
@@ -433,9 +353,9 @@ class Task:
         if not self.config.data.paths(part):
             raise UserError(f"data.{part}: the recipe names no file for it")
         policy = Policy(broken=self.config.data.broken, empty="keep")
-        pairs = [pair for _, pair in _rows(self.config, part, policy, Report())]
+        read = [pair for _, pair in self._pairs.rows(part, policy, Report())]
         how = self.config.evaluation
-        return [source for source, _ in pairs], [how.answers(target) for _, target in pairs]
+        return [source for source, _ in read], [how.answers(target) for _, target in read]
 
     def grade(
         self,
@@ -452,7 +372,7 @@ class Task:
         self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]]
     ) -> dict[str, Score]:
         """Scores of the lines of which training has an answer as a target, and of the others."""
-        known = {target for _, (_, target) in _read(self.config, "train", Report())}
+        known = {target for _, (_, target) in self._pairs.read("train", Report())}
         lines: dict[str, list[int]] = {"seen": [], "unseen": []}
         for n, texts in enumerate(answers):
             lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)

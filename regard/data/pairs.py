@@ -1,0 +1,102 @@
+"""Pairs of texts: read from files, cut into symbols, stored to be learnt from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from regard.data import cutting, files
+from regard.data.cutting import Cutter
+from regard.data.readers import Finding, Policy, Report, parallel
+from regard.data.store import Store
+from regard.data.tokenizers import Tokenizer
+from regard.errors import RecipeError, UserError
+
+SIDES = ("source", "target")
+BLOCK = 2048
+Encode = Callable[[list[str]], list[list[int]]]
+Row = tuple[list[int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Which way the pairs are learnt."""
+
+    both_ways: bool = False
+    """Also from target to source. Which way is meant, the model sees by the source's language: a
+    beginning for one that has little text to learn from (`regard train … --from`), or an end."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs that a recipe names."""
+
+    data: files.Config
+    ways: Config
+    cutting: cutting.Config
+    answers: Callable[[str], list[str]]
+    """The right answers that a target holds, outside of training."""
+
+    def rows(
+        self, part: files.Part, policy: Policy, report: Report
+    ) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The number of each line, and its two sides."""
+        data = self.data
+        return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
+
+    def read(self, part: files.Part, report: Report) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """What to learn from or to choose by: of several right answers the first."""
+        for line, (source, target) in self.rows(part, self.data.policy, report):
+            yield line, (source, target if part == "train" else self.answers(target)[0])
+
+    def store(
+        self, part: files.Part, folder: Path, by: Sequence[Tokenizer], report: Report
+    ) -> None:
+        """Write a part's symbols, cut by a tokenizer for each side."""
+        if part == "train":
+            rows = self._both_ways(self._copies(by, report))
+        else:
+            rows = self._encoded(part, [each.encode for each in by], report)
+        Store.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
+        if not len(Store(folder, f"{part}.source")):
+            longest = self.data.longest
+            raise RecipeError(f"data.longest: no pair of data.{part} has ≤ {longest} symbols")
+
+    def _both_ways(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            yield row
+            if self.ways.both_ways:
+                yield row[::-1]
+
+    def _copies(self, by: Sequence[Tokenizer], report: Report) -> Iterator[Row]:
+        """The pairs; several copies, each cut in its own way, if the recipe wants that."""
+        if not self.cutting.dropout:
+            yield from self._encoded("train", [each.encode for each in by], report)
+            return
+        cutters = [Cutter(each, self.cutting.dropout) for each in by]
+        for turn in range(self.cutting.copies):
+            cut = [partial(each.encode, random=Random(turn)) for each in cutters]
+            yield from self._encoded("train", cut, Report() if turn else report)
+
+    def _encoded(self, part: files.Part, by: Sequence[Encode], report: Report) -> Iterator[Row]:
+        """Symbols of each pair; what is too long is dealt with as the recipe says."""
+        data, paths = self.data, self.data.paths(part)
+        stream = self.read(part, Report())
+        while block := list(islice(stream, BLOCK)):
+            sides = zip(*(fields for _, fields in block), strict=True)
+            encoded = [encode(list(side)) for encode, side in zip(by, sides, strict=True)]
+            for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
+                longer = max(range(len(row)), key=lambda side: len(row[side]))
+                if len(row[longer]) > data.longest:
+                    what = f"more than {data.longest} symbols (data.longest)"
+                    path = paths[min(longer, len(paths) - 1)]
+                    finding = Finding(path, line, what, fields[longer][:60])
+                    report.add(finding)
+                    if data.too_long == "refuse":
+                        raise UserError(f"{finding}: data.too_long = 'refuse'")
+                    if data.too_long == "skip":
+                        report.used -= 1
+                        continue
+                yield tuple(symbols[: data.longest] for symbols in row)
