@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.dictionary import Dictionary
 from regard.data.tokenizers import END
 from regard.errors import UserError
 from regard.inspect.capture import capture
-from regard.inspect.dictionary import Dictionary
 from regard.inspect.intervene import WithoutHead, attentions, intervene
 from regard.inspect.readers import read
 from regard.inspect.reading import Reading

@@ -321,7 +321,7 @@ def engine(
 def add_shortlist(run: Run, folder: Path) -> None:
     """Write the shortlist that the run's training text gives into a converted model's folder."""
     stored = [Store(run.folder / "store", f"train.{side}") for side in SIDES]
-    shortlists.write(shortlists.sample(*stored), folder)
+    shortlists.write(*shortlists.sample(*stored), folder)
 
 
 def _identity(found: Checkpoint, recipe: Recipe) -> str:

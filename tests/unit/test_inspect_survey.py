@@ -10,7 +10,6 @@ import pytest
 from regard import cli
 from regard.errors import UserError
 from regard.inspect import pictures, report
-from regard.inspect.dictionary import Dictionary
 from regard.inspect.intervene import WithoutHead, intervene
 from regard.inspect.readers import read
 from regard.inspect.reading import Reading
@@ -22,26 +21,6 @@ from tests import small_runs
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return small_runs.make("transformer", tmp_path_factory.mktemp("survey") / "transformer")
-
-
-def test_a_dictionary_is_learnt_from_pairs_alone():
-    """x is always y = 10 + x, in any order, beside a 30 that belongs to nothing."""
-    dice = np.random.default_rng(0)
-    sources = [dice.permutation(8)[:4].tolist() for _ in range(200)]
-    targets = [[30, *(10 + x for x in reversed(source))] for source in sources]
-    learnt = Dictionary.learn(sources, targets)
-    to, share = learnt.links([1, 5, 2], [12, 11, 15, 30, 99])
-    assert to[:3].tolist() == [2, 0, 1] and (share[:3] > 0.8).all()
-    assert to[3] == -1  # 30 comes from none of them
-    assert share[4] == pytest.approx(1 / 4)  # 99 was never seen: nothing is likelier than another
-
-
-def test_one_round_of_the_dictionary_by_hand():
-    """("a", "x"), ("a b", "x y"): after one round t(x | a) = (1/2 + 1/3) / (1/2 + 2/3)."""
-    learnt = Dictionary.learn([[0], [0, 1]], [[5], [5, 6]], rounds=1)
-    table = dict(zip(learnt.pairs.tolist(), learnt.chances.tolist(), strict=True))
-    assert table[1 * learnt.size + 5] == pytest.approx((1 / 2 + 1 / 3) / (1 / 2 + 2 / 3))
-    assert table[2 * learnt.size + 6] == pytest.approx(1 / 2)
 
 
 def test_where_heads_look_is_counted(run: Run):

@@ -9,14 +9,15 @@ and t is found by expectation and maximisation. It knows nothing of order and no
 models: a second opinion on what is whose translation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = Sequence[Sequence[int]]
+Symbols = Sequence[int] | NDArray[np.integer]
 MOST = 12_000_000
 """Pairs of symbols that are learnt from at most; it takes some bytes for each."""
 
@@ -31,9 +32,11 @@ class Dictionary:
     size: int
 
     @classmethod
-    def learn(cls, sources: Rows, targets: Rows, rounds: int = 5) -> "Dictionary":
+    def learn(
+        cls, sources: Sequence[Symbols], targets: Sequence[Symbols], rounds: int = 5
+    ) -> "Dictionary":
         """From sentences in numbers, so many rounds of expectation and maximisation."""
-        size = 1 + max(max(map(max, filter(len, side)), default=0) for side in (sources, targets))
+        size = 1 + max(int(max(row)) for row in (*sources, *targets) if len(row))
         found, places, seen = [], 0, 0
         for source, target in zip(sources, targets, strict=True):
             keys = _keys(source, target, size)  # (T, S + 1)
@@ -53,8 +56,17 @@ class Dictionary:
             chances = expected / np.bincount(words, expected)[words]
         return cls(pairs, chances, size)
 
+    def entries(self, most: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Each symbol of a source, and what it is translated by, the likeliest first."""
+        words, targets = self.pairs // self.size, self.pairs % self.size
+        order = np.lexsort((-self.chances, words))
+        keys, starts = np.unique(words, return_index=True)  # the order leaves words where they are
+        for x, (start, end) in zip(keys.tolist(), pairwise([*starts, len(words)]), strict=True):
+            if x:
+                yield x - 1, targets[order[start:end][:most]]
+
     def links(
-        self, source: Sequence[int], target: Sequence[int]
+        self, source: Symbols, target: Symbols
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """For each symbol of the target, which of the source it comes from most probably, −1 for
         none, and how probably."""
@@ -66,7 +78,7 @@ class Dictionary:
         return best - 1, share
 
 
-def _keys(source: Sequence[int], target: Sequence[int], size: int) -> NDArray[Any]:
+def _keys(source: Symbols, target: Symbols, size: int) -> NDArray[Any]:
     """A number for each pair (x_s, y_t): (T, S + 1), the first column for x₀."""
     x = np.concatenate([[0], np.asarray(source, np.int64) + 1])
     return x * size + np.asarray(target, np.int64)[:, None]
