@@ -320,7 +320,10 @@ def engine(
 
 def add_shortlist(run: Run, folder: Path) -> None:
     """Write the shortlist that the run's training text gives into a converted model's folder."""
-    stored = [Store(run.folder / "store", f"train.{side}") for side in SIDES]
+    store = run.folder / "store"
+    if not store.is_dir():
+        raise UserError(f"shortlist: it is learnt from the training data, and {store} is not there")
+    stored = [Store(store, f"train.{side}") for side in SIDES]
     shortlists.write(*shortlists.sample(*stored), folder)
 
 

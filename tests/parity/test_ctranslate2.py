@@ -428,6 +428,18 @@ def test_an_export_can_have_a_shortlist(predictor: front.Predictor, tmp_path: Pa
     assert run_readme(tmp_path / "export", lines) == [quick.predict([line])[0] for line in lines]
 
 
+def test_without_training_data_there_is_no_shortlist(predictor: front.Predictor, tmp_path: Path):
+    shipped = tmp_path / "shipped"
+    shutil.copytree(
+        predictor.run.folder, shipped, ignore=shutil.ignore_patterns("store", "engines")
+    )
+    with pytest.raises(
+        UserError, match="shortlist: it is learnt from the training data, and .*store"
+    ):
+        front.load(shipped, shortlist=True).predict(["a cat"])
+    assert not any((shipped / "engines").glob("*")), "nothing half-written is left"
+
+
 def test_a_shortlist_is_for_ctranslate2_alone(predictor: front.Predictor):
     with pytest.raises(UserError, match="shortlist: torch's search has the whole vocabulary"):
         front.load(predictor.run.folder, engine="torch", shortlist=True)
