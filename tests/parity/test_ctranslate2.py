@@ -434,7 +434,7 @@ def test_without_training_data_there_is_no_shortlist(predictor: front.Predictor,
         predictor.run.folder, shipped, ignore=shutil.ignore_patterns("store", "engines")
     )
     with pytest.raises(
-        UserError, match="shortlist: it is learnt from the training data, and .*store"
+        UserError, match=r"shortlist: it is learnt from the training data, and .*store"
     ):
         front.load(shipped, shortlist=True).predict(["a cat"])
     assert not any((shipped / "engines").glob("*")), "nothing half-written is left"
