@@ -232,6 +232,7 @@ class Task:
     ) -> Iterator[Prediction]:
         """Exactly one output per input, in order, whatever the batch size; empty for empty.
 
+        What the source's vocabulary lacks is read as the unknown symbol, and the status says so.
         No output has more than `length` symbols, nor more than the recipe allows its input.
         """
         if model.training:  # to ask costs less than to tell every layer
@@ -311,12 +312,12 @@ class Task:
     def _prediction(
         self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
     ) -> Prediction:
-        first = best[0]
+        first, read = best[0], _read(cut, source)
         symbols = [*first.tokens, END] if first.finished else list(first.tokens)
         several = best if len(best) > 1 else []
         return Prediction(
             text=self.target.decode(first.tokens),
-            status="cut" if cut else "ok" if first.finished else "capped",
+            status="capped" if read == "ok" and not first.finished else read,
             score=first.score,
             tokens=self.target.pieces(symbols),
             log_probs=list(first.log_probs),
@@ -408,7 +409,7 @@ class Task:
             yield {
                 "log_prob": total,
                 "perplexity": math.exp(min(-total / len(found[n]), 700.0)),
-                "status": "cut" if len(sources[n]) > longest else "ok",
+                "status": _read(len(sources[n]) > longest, [*left[n], *right[n]]),
                 "tokens": self.target.pieces([*right[n], END]),
                 "log_probs": found[n],
             }
@@ -432,6 +433,11 @@ def collate(sources: Sequence[Symbols], targets: Sequence[Symbols], ids: Sequenc
     }
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Batch(tensors=tensors, ids=tuple(ids), targets=int(target_mask.sum()))
+
+
+def _read(cut: bool, symbols: list[int]) -> str:
+    """The status of what could be read."""
+    return "cut" if cut else "unknown" if UNKNOWN in symbols else "ok"
 
 
 def _search_config(kind: str) -> Any:

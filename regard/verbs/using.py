@@ -24,6 +24,12 @@ from regard.verbs.common import (
     whole,
 )
 
+TOLD = {
+    "cut": "too long to be read: cut",
+    "unknown": "has what the model has never seen: read as unknown",
+}
+"""What a person is told of an input, by its prediction's status."""
+
 
 def evaluate(
     run: Positional[Path],
@@ -74,7 +80,7 @@ def evaluate(
     predictor = load(run, **opened)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
-    _warn_of_cuts([prediction.status for prediction in predictions])
+    _tell([prediction.status for prediction in predictions])
     if output is not None and not predictions:
         display.warn(f"{output} is not written: nothing is predicted to score this task")
     elif output is not None:
@@ -210,8 +216,8 @@ def predict(
     )  # fmt: skip
     ends = "\n" if whole(predictor.task) else " "
     for number, prediction in enumerate(stream, 1):
-        if prediction.status == "cut":
-            display.warn(f"{file or 'standard input'}:{number}: too long to be read: cut")
+        if prediction.status in TOLD:
+            display.warn(f"{file or 'standard input'}:{number}: {TOLD[prediction.status]}")
         say(prediction.as_dict() if detailed else prediction.text.replace("\n", ends))
 
 
@@ -256,15 +262,17 @@ def score(
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
         plain = "\t".join(f"{value:.4f}" for value in columns)
         say(result if json or format == "jsonl" else plain)
-    _warn_of_cuts([result.get("status", "ok") for result in results])
+    _tell([result.get("status", "ok") for result in results])
     display.likelihood(results)
 
 
-def _warn_of_cuts(statuses: Sequence[str]) -> None:
+def _tell(statuses: Sequence[str]) -> None:
+    """Say of how many inputs not all could be read."""
     from regard import display
 
-    if cut := statuses.count("cut"):
-        display.warn(f"{cut:,} of {len(statuses):,} inputs were too long to be read: cut")
+    for status, what in TOLD.items():
+        if count := statuses.count(status):
+            display.warn(f"{count:,} of {len(statuses):,} inputs: {what}")
 
 
 def export(

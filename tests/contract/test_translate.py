@@ -71,8 +71,9 @@ def test_scores_do_not_depend_on_the_batch(predictor: regard.Predictor):
 
 def test_what_is_cut_before_it_is_scored_is_told(predictor: regard.Predictor):
     long = " ".join(["lo"] * (predictor.task.config.data.longest + 1))  # type: ignore[attr-defined]
-    found = predictor.score(["ka", long], ["ka", "ka"])
-    assert [line["status"] for line in found] == ["ok", "cut"]
+    right = corpus.translate("ka")
+    found = predictor.score(["ka", long, "ka", "zz"], [right, right, "zz", right])
+    assert [line["status"] for line in found] == ["ok", "cut", "unknown", "unknown"]
 
 
 def test_something_was_learnt(predictor: regard.Predictor):

@@ -227,7 +227,10 @@ def test_predict_gives_a_line_for_each_line(call):
     assert result.code == 0
     first, empty, blank, third, broken, _control, last = result.lines
     assert (empty, blank, broken) == ("", "", "")
-    assert result.err == "regard: standard input:5: not UTF-8: taken as empty\n"
+    assert result.err.splitlines() == [
+        "regard: standard input:5: not UTF-8: taken as empty",
+        "regard: standard input:6: has what the model has never seen: read as unknown",
+    ]
     alone = [call("predict", corpus.trained(), data=d).out for d in (b"ka lo\n", b"mi\n", b"so")]
     assert [f"{line}\n" for line in (first, third, last)] == alone
     assert "".join(alone).strip()
@@ -238,6 +241,14 @@ def test_predict_reads_a_file(call, tmp_path: Path):
     (tmp_path / "in.txt").write_bytes(b"ka lo\n\nmi nu")
     from_file = call("predict", corpus.trained(), tmp_path / "in.txt")
     assert from_file.out == call("predict", corpus.trained(), data=b"ka lo\n\nmi nu").out
+
+
+def test_what_the_model_has_never_seen_is_told(call, tmp_path: Path):
+    (tmp_path / "in.txt").write_bytes(b"ka lo\nka zz\n")
+    result = call("predict", corpus.trained(), tmp_path / "in.txt", "--json")
+    assert [found["status"] for found in result.objects] == ["ok", "unknown"]
+    never = "has what the model has never seen: read as unknown"
+    assert result.err == f"regard: {tmp_path / 'in.txt'}:2: {never}\n"
 
 
 def test_predict_in_detail(call):
