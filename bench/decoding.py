@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from bench import machine
 from bench.batches import folder_of
 from bench.peers import HOME, Contestant, race, start
 from bench.table import compare
@@ -78,6 +79,7 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
         contestants.append(Contestant(name, "decode_ctranslate2.py", direct))
     theirs = shared | {"model": str(hugging)}
     contestants.append(Contestant("huggingface", "decode_huggingface.py", theirs, "huggingface"))
+    limits = machine.limits(_shapes(predictor.model, shared["batch"]), options.threads)
     peers, absent = start(contestants)
     rounds = 12 if one_by_one else 3  # one by one a round is short, and says little by itself
     race(peers, rounds=rounds * (1 if options.quick else 2), seconds=150 if options.quick else 1500)
@@ -96,7 +98,33 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
     }
     for name, times in ratio.items():
         print(f"{times:6.2f} times as fast as {name}")
+    written = [len(p.tokens) for p in predictor.predictions(chosen[:100], beams=BEAMS)]
+    flops = _flops(predictor.model, sources, sum(written) / len(written))
+    result |= machine.shares(flops * best["regard torch"] / 1e9, limits, "the torch engine")
     return result | {"ratio": {name: round(times, 3) for name, times in ratio.items()}}
+
+
+def _shapes(model: Model, sentences: int) -> list[tuple[int, int, int]]:
+    """The products of a step: with the vocabulary, and with the largest weight of a block."""
+    symbols, dim = model.head.weight.shape  # type: ignore[attr-defined]
+    rows = sentences * BEAMS
+    return [(rows, dim, symbols), (rows, dim, 3 * dim)]
+
+
+def _flops(model: Model, sources: list[list[int]], written: float) -> float:
+    """Of the matrix products for one sentence: two for each weight wherever it is used."""
+    weights = {
+        name: weight.numel()
+        for name, weight in model.named_parameters()
+        if weight.ndim == 2 and "embedding" not in name
+    }
+    read = [n for n in weights if n.startswith("encoder") or "cross.key_value" in n]
+    reading = sum(weights[name] for name in read)
+    vocabulary = model.head.weight.numel()  # type: ignore[attr-defined]
+    writing = vocabulary + sum(
+        size for name, size in weights.items() if name.startswith("decoder") and name not in read
+    )
+    return 2 * (reading * sum(map(len, sources)) / len(sources) + writing * BEAMS * written)
 
 
 def _run(options: argparse.Namespace) -> runs.Run:

@@ -51,11 +51,11 @@ def limits(shapes: list[tuple[int, int, int]], threads: int) -> dict[str, float]
     return found
 
 
-def shares(reached: float, limits: dict[str, float]) -> dict[str, Any]:
+def shares(reached: float, limits: dict[str, float], whose: str = "regard") -> dict[str, Any]:
     """Print which share of the limits so many GFLOP/s are."""
     share = {name: reached / limit for name, limit in limits.items() if "GFLOP" in name}
     told = ", ".join(f"{part:.0%} of the {name.split()[0]} limit" for name, part in share.items())
-    print(f"\nregard's matrix products: {reached:.0f} GFLOP/s, {told}")
+    print(f"\nmatrix products of {whose}: {reached:.0f} GFLOP/s, {told}")
     return {"limits": limits, "products GFLOP/s": reached, "share": share}
 
 
