@@ -1,7 +1,7 @@
 """Data sets that are made from the files of another.
 
     pronunciation          letters → phonemes, from cmudict
-    spelling_correction    misspelling → word, from spelling, and the words of cmudict
+    spelling_correction    misspelling → word, from spelling
 
 Which part a line goes to is decided by a hash of what must not be in two of them, and noise is a
 pure function of its seed: the files are the same wherever they are made.
@@ -20,9 +20,8 @@ SEED = 1
 ALTERNATIVES = " | "
 """Between the right answers of one line."""
 ENTRY = re.compile(r"([^\s()]+)(?:\(\d+\))?((?:\s+[A-Z]+[012]?)+)\s*")
-PLAIN = re.compile("[a-z]{3,}")
 COPIES = 16
-"""Made-up misspellings of each word that people were seen to misspell."""
+"""Made-up misspellings of each word."""
 
 Fetch = Callable[[str], Path]
 """The name of a file of the set that this one is made from → the file."""
@@ -64,9 +63,8 @@ def pronunciations(path: Path) -> dict[str, list[str]]:
 
 
 def spelling_correction(folder: Path, fetch: Fetch) -> None:
-    """Birkbeck's and Wikipedia's misspellings, made-up ones of their words, and one of every other
-    word of cmudict, to learn from; Aspell's for the test. No pair of the test is in another part,
-    whatever its case."""
+    """Birkbeck's and Wikipedia's misspellings, and made-up ones of their words, to learn from;
+    Aspell's for the test. No pair of the test is in another part, whatever its case."""
     test = misspellings(fetch("aspell.dat"))
     real = misspellings(fetch("missp.dat")) + misspellings(fetch("wikipedia.dat"))
     secret = {_folded(pair) for pair in test}
@@ -75,13 +73,10 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
     for pair in pairs:
         parts[part("\t".join(pair), test=0, validation=0.03)].append(pair)
     words = dict.fromkeys(word for _, word in real)
-    others = [word for word in pronunciations(fetch("cmudict.dict")) if PLAIN.fullmatch(word)]
     held = secret.union(map(_folded, parts["validation"]))
     noisy = ((noise(word, SEED, copy), word) for word in words for copy in range(COPIES))
     # A word that is right must stay as it is.
-    right = ((word, word) for word in words)
-    rest = ((noise(word, SEED, 0), word) for word in others if word not in words)
-    new = dict.fromkeys([*parts["train"], *right, *noisy, *rest])
+    new = dict.fromkeys([*parts["train"], *((word, word) for word in words), *noisy])
     parts["train"] = [pair for pair in new if _folded(pair) not in held]
     _write(folder, parts)
 
