@@ -26,7 +26,7 @@ def side_by_side(
 ) -> list[Result]:
     """`work` of each item, in order; the last are begun first, so let them be the longest.
 
-    A failure, or Ctrl-C, ends the pieces in work, and those not begun never are.
+    After a failure, or Ctrl-C, the pieces in work come to their end, and no other is begun.
     """
     threads = torch.get_num_threads()
     workers = min(threads, len(items), WORKERS)

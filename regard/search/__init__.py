@@ -193,9 +193,9 @@ def check_ranges(config: Any) -> None:
 @cache
 def _ranges(kind: type) -> tuple[tuple[str, Range], ...]:
     hints = get_type_hints(kind, include_extras=True)
-    stated = ((f.name, each) for f in fields(kind) for each in _stated(hints[f.name]))
-    return tuple((name, each) for name, each in stated if isinstance(each, Range))
-
-
-def _stated(hint: Any) -> tuple[Any, ...]:
-    return getattr(hint, "__metadata__", ())
+    return tuple(
+        (field.name, stated)
+        for field in fields(kind)
+        for stated in getattr(hints[field.name], "__metadata__", ())
+        if isinstance(stated, Range)
+    )
