@@ -46,6 +46,8 @@ class Entry:
     tokens: int
     """Targets that it was trained on: tokens, labels, tags, values."""
     cpu_seconds: float
+    threads: int
+    """That it was trained with last."""
     fastest: float | None
     median: float | None
     """Targets per second while training."""
@@ -84,6 +86,7 @@ class Comparison:
             "updates": lambda e: e.updates,
             "targets trained on": lambda e: e.tokens,
             "CPU seconds": lambda e: e.cpu_seconds,
+            "threads": lambda e: e.threads,
             "targets/s, best": lambda e: e.fastest,
             "targets/s, median": lambda e: e.median,
         }
@@ -120,7 +123,7 @@ class Comparison:
         for name in names:
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
             warning = " (do not compare these: their signatures differ)"
-            alike = len({_definition(each) for each in found}) == 1
+            alike = all(_definition(name, each) == _definition(name, found[0]) for each in found)
             lines += [f"{name}|{each}{'' if alike else warning}" for each in dict.fromkeys(found)]
         return lines
 
@@ -137,9 +140,13 @@ class Comparison:
         comparison_plots.comparison([e.run for e in self.runs], curves, bars, reaches, path)
 
 
-def _definition(signature: str) -> str:
-    """What a score is a score of. How far back a model can look is a matter of the model."""
-    return "|".join(each for each in signature.split("|") if not each.startswith("context:"))
+def _definition(name: str, signature: str) -> list[str]:
+    """What a score is a score of. How far back a model can look is a matter of the model; of what
+    is counted by the character, so are its symbols."""
+    models = {"context"} | (
+        {"symbols", "unknown", "unit"} if name == "bits_per_character" else set()
+    )
+    return [each for each in signature.split("|") if each.partition(":")[0] not in models]
 
 
 def _cell(score: Score | None) -> str:
@@ -246,7 +253,6 @@ def _entry(
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
-    symbols = getattr(predictor.task, "symbols", None)  # of a task that reads nothing else
     progress = run.whole(checkpoint).progress()
     records = run.records()
     speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
@@ -258,12 +264,21 @@ def _entry(
         updates=progress["update"],
         tokens=progress["tokens"],
         cpu_seconds=progress["cpu_seconds"],
+        threads=run.recipe.train.threads,
         fastest=max(speeds, default=None),
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,
         curves=learning_curves(records),
-        reach=reach(predictor.model, symbols(part)) if symbols else (),
+        reach=_gradient(predictor, part),
     )
+
+
+def _gradient(predictor: front.Predictor, part: str) -> Sequence[float]:
+    """How far back it reaches in a model that reads nothing but what it has said."""
+    task: Any = predictor.task
+    if not hasattr(task, "window"):
+        return ()
+    return reach(predictor.model, task.symbols(part), most=task.window(predictor.model))
 
 
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
@@ -289,13 +304,16 @@ def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
 
 
 def _unit(texts: Sequence[str]) -> str:
-    """Words; characters where most texts are single words."""
-    return "words" if statistics.median(len(text.split()) for text in texts) > 1 else "characters"
+    """Words; characters where most texts are single words; symbols where most words are letters."""
+    words = [word for text in texts for word in text.split()]
+    if statistics.median(len(text.split()) for text in texts) <= 1:
+        return "characters"
+    return "symbols" if statistics.median(map(len, words)) <= 1 else "words"
 
 
 def _lengths(texts: Sequence[str]) -> list[int]:
-    words = _unit(texts) == "words"
-    return [len(text.split()) if words else len(text) for text in texts]
+    characters = _unit(texts) == "characters"
+    return [len(text) if characters else len(text.split()) for text in texts]
 
 
 def by_length(lengths: Sequence[int], groups: int = GROUPS) -> dict[str, list[int]]:

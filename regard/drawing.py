@@ -96,20 +96,26 @@ def style() -> Iterator[None]:
         yield
 
 
+def check_picture(path: Path) -> str:
+    """What kind of picture a file is by its name: png or svg."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "svg"):
+        raise UserError(f"{path}: a picture's name must end in .png or .svg")
+    return kind
+
+
 def save(draw: Callable[[], "matplotlib.figure.Figure"], path: Path | str) -> None:
     """Whole or not at all: written under another name, then renamed."""
     path = Path(path)
+    kind = check_picture(path)
     # Neither date nor version: equal pictures are equal files.
-    metadata = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
-    kind = path.suffix.lower()
-    if kind not in metadata:
-        raise UserError(f"{path}: a picture's name must end in .png or .svg")
+    metadata: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     figure = draw()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with style():
-            figure.savefig(temporary, format=kind[1:], metadata=metadata[kind], bbox_inches="tight")
+            figure.savefig(temporary, format=kind, metadata=metadata[kind], bbox_inches="tight")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -140,7 +140,7 @@ class Predictor:
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
             if name not in known:
-                raise UserError(f"the task {self.run.recipe.kind} has no option {name!r}")
+                raise UserError(f"the task {self.run.recipe.kind} takes no {name}")
         if align and "align_tokens" in known:
             given["align_tokens"] = True
         chosen = self.search(search, **options)
@@ -189,12 +189,7 @@ class Predictor:
         self, mine: Sequence[Prediction], other: "Predictor", part: str, **options: Any
     ) -> Comparison:
         """Whether two runs differ by more than chance on a part: paired bootstrap."""
-        texts_come_out = hasattr(self.run.recipe.task, "evaluation")
-        if not texts_come_out or len(self.sides) != 2 or other.sides != self.sides:
-            raise UserError(
-                f"{self.run.folder} ({self.run.recipe.kind}) and {other.run.folder} "
-                f"({other.run.recipe.kind}) do not both write outputs that can be compared"
-            )
+        self.check_comparable(other)
         sources, references = answers(self.task, part)
         if answers(other.task, part)[1] != references:
             raise UserError(f"{self.run.folder} and {other.run.folder} have different {part} parts")
@@ -204,6 +199,15 @@ class Predictor:
         }
         how = self.run.recipe.task.evaluation
         return paired_bootstrap(texts, references, tokenize=how.tokenize, lowercase=how.lowercase)
+
+    def check_comparable(self, other: "Predictor") -> None:
+        """Refuse runs whose outputs are no texts, or of different tasks."""
+        texts_come_out = hasattr(self.run.recipe.task, "evaluation")
+        if not texts_come_out or len(self.sides) != 2 or other.sides != self.sides:
+            raise UserError(
+                f"{self.run.folder} ({self.run.recipe.kind}) and {other.run.folder} "
+                f"({other.run.recipe.kind}) do not both write outputs that can be compared"
+            )
 
     @property
     def sides(self) -> tuple[str, ...]:

@@ -8,24 +8,23 @@ pure function of its seed: the files are the same wherever they are made.
 """
 
 import hashlib
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from regard.data import readers
+from regard.data.misspelling import Misspeller, Pair
 from regard.errors import UserError
 
 SEED = 1
 ALTERNATIVES = " | "
 """Between the right answers of one line."""
 ENTRY = re.compile(r"([^\s()]+)(?:\(\d+\))?((?:\s+[A-Z]+[012]?)+)\s*")
-COPIES = 16
+COPIES = 24
 """Made-up misspellings of each word."""
 
 Fetch = Callable[[str], Path]
 """The name of a file of the set that this one is made from → the file."""
-Pair = tuple[str, str]
 
 
 def part(text: str, test: float, validation: float) -> str:
@@ -63,8 +62,8 @@ def pronunciations(path: Path) -> dict[str, list[str]]:
 
 
 def spelling_correction(folder: Path, fetch: Fetch) -> None:
-    """Birkbeck's and Wikipedia's misspellings, and made-up ones of their words, to learn from;
-    Aspell's for the test. No pair of the test is in another part, whatever its case."""
+    """Birkbeck's and Wikipedia's misspellings, and made-up ones like them of the same words, to
+    learn from; Aspell's for the test. No pair of the test is in another part, whatever its case."""
     test = misspellings(fetch("aspell.dat"))
     real = misspellings(fetch("missp.dat")) + misspellings(fetch("wikipedia.dat"))
     secret = {_folded(pair) for pair in test}
@@ -74,7 +73,8 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
         parts[part("\t".join(pair), test=0, validation=0.03)].append(pair)
     words = dict.fromkeys(word for _, word in real)
     held = secret.union(map(_folded, parts["validation"]))
-    noisy = ((noise(word, SEED, copy), word) for word in words for copy in range(COPIES))
+    misspell = Misspeller(parts["train"])
+    noisy = ((noise, word) for word in words for noise in misspell(word, COPIES, SEED))
     # A word that is right must stay as it is.
     new = dict.fromkeys([*parts["train"], *((word, word) for word in words), *noisy])
     parts["train"] = [pair for pair in new if _folded(pair) not in held]
@@ -118,72 +118,3 @@ def _write(folder: Path, parts: dict[str, list[Pair]]) -> None:
     for name, pairs in parts.items():
         text = "".join(f"{source}\t{target}\n" for source, target in pairs)
         (folder / f"{name}.tsv").write_text(text, encoding="utf-8", newline="\n")
-
-
-# Noise: what hands and ears do to a word.
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-SOUNDS = tuple(
-    group.split()
-    for group in (
-        "ie ei", "ph f", "c k s", "ck k", "x cs ks", "tion sion cion shun", "ea ee ie e",
-        "ai ay a ei", "ou u o oo", "oa o ow", "au aw or o", "er or ar re ur", "able ible",
-        "ance ence", "ant ent", "el le al il", "us ous", "j g dg", "qu kw", "wh w", "kn n",
-        "wr r", "gh g", "igh i ie", "y i", "ise ize", "sc s", "ch tch", "v f", "t d", "z s",
-        "m mb", "a e i", "o u", "e i", "ly ley", "ed t", "s ce se",
-    )
-)  # fmt: skip
-NEAR = {
-    key: [
-        other
-        for r, line in enumerate(KEYBOARD)
-        for c, other in enumerate(line)
-        if other != key and abs(r - row) <= 1 and c - column in ((-1, 1), (-1, 0), (0, 1))[r - row]
-    ]
-    for row, keys in enumerate(KEYBOARD)
-    for column, key in enumerate(keys)
-}
-"""The keys around a key: each row stands half a key to the right of the one above it."""
-
-Pick = Callable[[Sequence[str]], str]
-
-
-def noise(word: str, seed: int, copy: int) -> str:
-    """A misspelling of a word with one to three errors: a function of its arguments alone."""
-    dice = random.Random(f"{seed} {copy} {word}")
-
-    def pick(options: Sequence[str]) -> str:
-        return options[int(dice.random() * len(options))]
-
-    for _ in range(int(pick("1111112223"))):
-        errors = pick(("ear", "ear", "ear", "hand", "hand"))
-        options = list(_misheard(word) if errors == "ear" else _mistyped(word, pick))
-        word = pick(options) if options else word
-    return word
-
-
-def _misheard(word: str) -> Iterator[str]:
-    """Every way to write one sound of the word as the same, or a like one, is written elsewhere."""
-    for group in SOUNDS:
-        for old in group:
-            for match in re.finditer(old, word):
-                for new in group:
-                    if new != old:
-                        yield word[: match.start()] + new + word[match.end() :]
-    for match in re.finditer(r"([a-z])\1", word):
-        yield word[: match.start()] + word[match.start() + 1 :]
-
-
-def _mistyped(word: str, pick: Pick) -> Iterator[str]:
-    """A letter left out, doubled, added, replaced or exchanged, at each place that has one."""
-    for place, letter in enumerate(word):
-        before, after = word[:place], word[place + 1 :]
-        if len(word) > 1:
-            yield before + after
-        yield before + letter + letter + after
-        yield before + pick(LETTERS) + letter + after
-        yield before + pick(NEAR.get(letter.lower(), LETTERS)) + after
-        yield before + pick(LETTERS) + after
-        if after and after[0] != letter:
-            yield before + after[0] + letter + after[1:]

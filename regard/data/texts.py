@@ -86,16 +86,13 @@ class Texts:
                 yield Line(path, number, text)
 
 
-def spelling(line: str, symbols: Sequence[int]) -> int:
+def spelling(parts: Sequence[str], symbols: Sequence[int]) -> int:
     """Bits to spell what the vocabulary lacks: its UTF-8 bytes, and one more to end it.
 
     Added to −log₂ p(unknown), they make a whole code for the line; without them a model could
-    do well by calling everything unknown. `symbols` are those of its characters, or of its words.
+    do well by calling everything unknown. `parts` are its characters or words, each a symbol.
     """
-    if UNKNOWN not in symbols:
-        return 0
-    parts = list(line) if len(line) == len(symbols) else line.split()
-    pairs = zip(parts, symbols, strict=False)
+    pairs = zip(parts, symbols, strict=True)
     return sum(8 * len(part.encode()) + 8 for part, symbol in pairs if symbol == UNKNOWN)
 
 

@@ -54,8 +54,8 @@ class Config:
     input_feeding: bool = False
     """Whether each step reads, besides a symbol, what the one before made of memory and state."""
     summary: Summary = "ends"
-    """The memory as one vector: its last state; the mean of its first and last, which holds all
-    that both directions of an encoder have read; the mean of all."""
+    """The memory as one vector: the mean of its first and last state, which holds all that both
+    directions of an encoder have read; its last state; the mean of all."""
     dropout: Share = 0.1
     """On each layer's input and on the output; never from one step to the next."""
     residual: bool = False
@@ -66,6 +66,8 @@ class Config:
             raise RecipeError("input_feeding: there is nothing to feed if attention = 'none'")
         if self.input_feeding and self.order == "before":
             raise RecipeError("input_feeding: it needs order = 'after'")
+        if self.order == "before" and self.attention == "none":
+            raise RecipeError("order: nothing is looked at if attention = 'none'; leave it out")
 
 
 class Memory(NamedTuple):

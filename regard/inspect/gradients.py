@@ -7,6 +7,7 @@ one step from anywhere.
 """
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 import torch
@@ -18,8 +19,9 @@ from regard.layers.probe import watch
 from regard.model import Model
 from regard.types import Batch
 
-REACH, WINDOWS = 100, 16
-"""How far back `reach` looks, and from how many places."""
+REACH, BEFORE, WINDOWS = 100, 50, 64
+"""How far back `reach` looks, how much is read before that, and from how many places. A state that
+begins with the text is not yet what it is in the midst of one."""
 
 
 def gradient_norms(loss: Callable[[], Float[Tensor, ""]], place: str) -> Float[Tensor, "B T"]:
@@ -67,24 +69,29 @@ def last_symbol(model: Model, batch: Batch) -> Float[Tensor, ""]:
 
 
 def reach(
-    model: Model, texts: Sequence[Sequence[int]], length: int = REACH, windows: int = WINDOWS
+    model: Model,
+    texts: Sequence[Sequence[int]],
+    length: int = REACH,
+    windows: int = WINDOWS,
+    most: int | None = None,
 ) -> list[float]:
     """What is left of the gradient d symbols back, for d = 0 … length − 1: ‖∂L_T/∂x_{T−d}‖, where
-    x_t is the vector of the symbol read at t; the median over places all over the texts. Empty if
-    every text is too short. The model is not in training."""
-    found = [
-        text[n : n + length + 1] for text in texts for n in range(0, len(text) - length, length)
-    ]
-    if not found:
+    x_t is the vector of the symbol read at t; the median over places all over the texts. A model
+    that reads `most` symbols at once is asked no further. Empty if every text is too short. The
+    model is not in training."""
+    longest = min(max(map(len, texts)) - 1, most or sys.maxsize)
+    if longest < min(length, most or length):
         return []
+    read = min(length + BEFORE, longest)
+    found = [text[n : n + read + 1] for text in texts for n in range(0, len(text) - read, read)]
     step = max(1, len(found) // windows)
     rows = torch.tensor(found[::step][:windows])
     tensors = {
         "target_in": rows[:, :-1],
         "target_out": rows[:, 1:],
-        "target_mask": torch.ones(len(rows), length, dtype=torch.bool),
+        "target_mask": torch.ones(len(rows), read, dtype=torch.bool),
     }
-    batch = Batch(tensors=tensors, ids=tuple(range(len(rows))), targets=len(rows) * length)
+    batch = Batch(tensors=tensors, ids=tuple(range(len(rows))), targets=len(rows) * read)
     there = batch.to(model.device)
     norms = gradient_norms(lambda: last_symbol(model, there), "decoder.input")
-    return norms.median(0).values.flip(0).tolist()
+    return norms.median(0).values.flip(0)[:length].tolist()

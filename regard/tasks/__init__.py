@@ -93,3 +93,19 @@ def check_model(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
         raise RecipeError(
             f"train.metric: {recipe.train.metric!r} is not one of {', '.join(metrics)}"
         )
+
+
+def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
+    """A table of positions must be as long as what is read and written."""
+    settings = getattr(recipe.model, part).config
+    if getattr(settings, "position", "") in ("learned", "one_hot") and settings.limit < most:
+        raise RecipeError(f"model.{part}.limit: {settings.limit} positions, but {why} for {most}")
+
+
+def check_written(recipe: Recipe) -> None:
+    """Text that is written must come out with its blanks where they were."""
+    if recipe.task.tokenizer.split == "punctuation":
+        raise RecipeError(
+            f"tokenizer.split: 'punctuation' is for tasks that only read; {recipe.kind} writes "
+            "text: use 'words'"
+        )

@@ -26,7 +26,7 @@ from regard.label_metrics import Judged
 from regard.metrics import Score, accuracy
 from regard.model import Model
 from regard.parts import Part
-from regard.tasks import Prediction, check_model
+from regard.tasks import Prediction, check_model, check_positions
 from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
@@ -81,6 +81,8 @@ def check(recipe: Recipe) -> None:
     if config.labels.kind == "several" and not config.labels.separator:
         raise RecipeError("labels.separator: several labels need one")
     check_parts(recipe, "pool", METRICS)
+    longest = config.data.longest
+    check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
 
 
 def check_parts(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from regard.errors import RecipeError, UserError
 from regard.metrics import Score, bootstrap
 from regard.model import Model
 from regard.parts import Part
-from regard.tasks import Prediction, check_model
+from regard.tasks import Prediction, check_model, check_positions
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 from regard.values import Count, Range
 
@@ -93,9 +93,8 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("model.dim: without model.input.project independent variables need dim 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation is 0")
-    settings, most = model.encoder.config, reads.positions(window.look_back)
-    if getattr(settings, "position", "") in ("learned", "one_hot") and settings.limit < most:
-        raise RecipeError(f"model.encoder.limit: a window has {most} positions, more than that")
+    why = f"window.look_back = {window.look_back} asks"
+    check_positions(recipe, "encoder", reads.positions(window.look_back), why)
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:

@@ -31,7 +31,7 @@ from regard.metrics import VERSION, Score
 from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.tasks import Prediction, check_model
+from regard.tasks import Prediction, check_model, check_positions, check_written
 from regard.types import Batch, Batches, Carry, DecoderState, Head, Sizes, Terms
 from regard.values import Count
 
@@ -90,11 +90,28 @@ def check(recipe: Recipe) -> None:
         if getattr(config.data, part) and getattr(config.held_out, part):
             raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
     check_model(recipe, "twice", METRICS)
+    check_written(recipe)
+    if config.unit == "stream":
+        length = config.stream.length
+        check_positions(recipe, "decoder", length, f"stream.length = {length} asks")
+    else:
+        longest = config.data.longest
+        check_positions(recipe, "decoder", longest + 1, f"data.longest = {longest} asks")
+    _check_decoder(recipe)
     if config.unit == "stream" and recipe.model.head.config.consistency:
         raise RecipeError(
             "model.head.consistency: running text goes on from what was read before it and cannot "
             "be read twice: set it to 0, or unit = 'line'"
         )
+
+
+def _check_decoder(recipe: Recipe) -> None:
+    """Refuse settings for a memory: a language model has none."""
+    settings = recipe.model.decoder.config
+    for name in ("attention", "order", "summary"):
+        usual = getattr(type(settings), name, None)
+        if getattr(settings, name, None) not in (usual, "none"):
+            raise RecipeError(f"model.decoder.{name}: a language model has no memory to look at")
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
@@ -228,9 +245,14 @@ class Task:
             lines = text.split("\n")
             encoded = self.target.encode(lines)
             symbols = [symbol for row in encoded for symbol in (*row, END)]
-            extra = sum(map(spelling, lines, encoded))
-            found.append(Text(symbols, len(text) + 1, extra))
+            pairs = zip(lines, encoded, strict=True)
+            extra = sum(spelling(self.target.words(x), row) for x, row in pairs if UNKNOWN in row)
+            found.append(Text(symbols, sum(len(self._told(line)) + 1 for line in lines), extra))
         return found
+
+    def _told(self, line: str) -> str:
+        """What its symbols tell of a line: those of words, not how many blanks part them."""
+        return " ".join(line.split()) if self.config.tokenizer.kind == "word" else line
 
     def _decode(self, symbols: Sequence[int]) -> str:
         lines: list[list[int]] = [[]]
@@ -238,7 +260,7 @@ class Task:
             lines.append([]) if symbol == END else lines[-1].append(symbol)
         return "\n".join(map(self.target.decode, lines))
 
-    def _window(self, model: Model) -> int | None:
+    def window(self, model: Model) -> int | None:
         """How many symbols a model can hold that hands nothing on; None for one that does."""
         assert model.decoder is not None
         if model.decoder.carry(model.start(collate([[END]], self.before, [0]).to(model.device))):
@@ -254,7 +276,7 @@ class Task:
         those that it has learnt from, and knows at least half a window, but at a row's beginning.
         """
         order = sorted(range(len(rows)), key=lambda n: (len(rows[n]), n))
-        window = self._window(model)
+        window = self.window(model)
         found: dict[int, NDArray[np.float32]] = {}
         for start in range(0, len(order), size):
             ids = order[start : start + size]
@@ -283,7 +305,7 @@ class Task:
         texts = self._encode(self.references(part)[0])
         figures = self._likelihood(model, texts, batch)
         symbols = [symbol for text in texts for symbol in text.symbols]
-        window = self._window(model)
+        window = self.window(model)
         about = {
             "unit": self.config.unit,
             "context": f"{window // 2}-{window}" if window else "all",
@@ -311,6 +333,7 @@ class Task:
             total = float(row.sum(dtype=np.float64))
             bits = text.spelling - total / math.log(2)
             yield {
+                "status": "unknown" if UNKNOWN in text.symbols else "ok",
                 "log_prob": total,
                 "perplexity": math.exp(min(-total / len(row), 700.0)),
                 "bits_per_character": bits / text.characters,
@@ -366,7 +389,7 @@ class Task:
         A model that hands nothing on writes until its window is full, then goes on from the last
         half of it; alternatives differ in the last window only.
         """
-        window = self._window(model) or sys.maxsize
+        window = self.window(model) or sys.maxsize
         found = [[Hypothesis((), 0.0, (), False)] for _ in prompts]
         going, turn = list(range(len(prompts))), 0
         while going:

@@ -26,7 +26,7 @@ from regard.model import Model
 from regard.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.side_by_side import side_by_side
-from regard.tasks import Prediction, check_model
+from regard.tasks import Prediction, check_model, check_positions, check_written
 from regard.text_metrics import Evaluation
 from regard.types import Batch, Carry, Sizes, Terms
 from regard.values import Natural, Positive
@@ -87,6 +87,7 @@ def check(recipe: Recipe) -> None:
     if config.pairs.both_ways and not config.tokenizer.joint:
         raise RecipeError("pairs.both_ways: it needs one vocabulary: set tokenizer.joint = true")
     check_model(recipe, "twice", ["nll", "perplexity", *config.evaluation.watched])
+    check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
     if "nbest" in config.evaluation.metrics and getattr(config.search.config, "nbest", 1) < 2:
@@ -114,13 +115,9 @@ def _check_positions(recipe: Recipe) -> None:
     """A table of positions must be as long as what the data and the output's bound allow."""
     longest, output = recipe.task.data.longest, recipe.task.output
     written = int(output.factor * longest) + output.extra
-    for part, most in (("encoder", longest + 1), ("decoder", max(longest + 1, written))):
-        settings = getattr(recipe.model, part).config
-        if getattr(settings, "position", "") in ("learned", "one_hot") and settings.limit < most:
-            raise RecipeError(
-                f"model.{part}.limit: {settings.limit} positions, but data.longest = {longest} "
-                f"and the bounds in [output] ask for {most}"
-            )
+    why = f"data.longest = {longest} and the bounds in [output] ask"
+    check_positions(recipe, "encoder", longest + 1, why)
+    check_positions(recipe, "decoder", max(longest + 1, written), why)
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.verbs.common import (
     Checkpoint,
     Device,
@@ -78,6 +78,9 @@ def evaluate(
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened)
+    other = against and load(against, **opened)
+    if other:
+        predictor.check_comparable(other)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
     _tell([prediction.status for prediction in predictions])
@@ -86,8 +89,7 @@ def evaluate(
     elif output is not None:
         output.write_text("".join(p.text + "\n" for p in predictions), encoding="utf-8")
     comparison = None
-    if against is not None:
-        other = load(against, **opened)
+    if other:
         with display.waiting(f"predicting the {part} part with {against}"):
             comparison = predictor.compare(predictions, other, part, batch=batch, **options)
     display.scores(run, part, scores, comparison, as_json=json)
@@ -124,7 +126,10 @@ def compare(
         json: All of it as JSON on stdout.
     """
     from regard import compare as comparing, display
+    from regard.drawing import check_picture
 
+    if picture is not None:
+        check_picture(picture)
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
         found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
@@ -257,12 +262,21 @@ def score(
         raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
     task = predictor.task
     texts = [list(inputs(task, file)) for file in files] or task.references(part)
+    if files and len(set(map(len, texts))) > 1:
+        counts = (
+            f"{file} has {len(text):,} lines" for file, text in zip(files, texts, strict=True)
+        )
+        raise UserError(", ".join(counts) + ": as many are wanted of each")
     results = predictor.score(*texts)
-    for result in results:
+    for number, result in enumerate(results, 1):
+        status = result.get("status", "ok")
+        if files and status in TOLD:
+            display.warn(f"{files[0]}:{number}: {TOLD[status]}")
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
         plain = "\t".join(f"{value:.4f}" for value in columns)
         say(result if json or format == "jsonl" else plain)
-    _tell([result.get("status", "ok") for result in results])
+    if not files:
+        _tell([result.get("status", "ok") for result in results])
     display.likelihood(results)
 
 

@@ -344,6 +344,17 @@ def test_windows_give_what_their_symbols_alone_would(table: Write, tmp_path: Pat
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_bits_of_pieces_are_shared_by_all_their_characters(kind: str, table: Write, tmp_path: Path):
+    made = table(LSTM, tokenizer={"kind": kind, "size": 300})
+    task, model = untrained(made, tmp_path / "run")
+    [found] = task.score(uniform(model), ["abc de"])
+    pieces = len(task.target.encode(["abc de"])[0]) + 1
+    assert len(found["tokens"]) == pieces and found["status"] == "ok"
+    bits = pieces * math.log2(len(task.target))
+    assert found["bits_per_character"] == pytest.approx(bits / 7, rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["character", "word", "bytes"])
 @pytest.mark.parametrize("unit", ["stream", "line"])
 def test_bits_per_character_of_a_uniform_model(kind: str, unit: str, table: Write, tmp_path: Path):
@@ -368,6 +379,15 @@ def test_what_is_unknown_must_be_spelt(table: Write, tmp_path: Path):
     assert unknown["log_prob"] == known["log_prob"]
     assert unknown["bits"] == pytest.approx(known["bits"] + 8 * (3 + 1))
     assert unknown["bits_per_character"] == pytest.approx(unknown["bits"] / 8)
+    assert (known["status"], unknown["status"]) == ("ok", "unknown")
+
+
+def test_blanks_that_no_symbol_tells_do_not_count(table: Write, tmp_path: Path):
+    """Two words and an end are a code for “abc de”, whatever stands between: 7 characters."""
+    task, model = untrained(table(LSTM, tokenizer={"kind": "word"}), tmp_path / "run")
+    one, many = task.score(uniform(model), ["abc de", " abc    de "])
+    assert many["characters"] == one["characters"] == 7
+    assert many["bits_per_character"] == one["bits_per_character"]
 
 
 # Continuation
@@ -419,6 +439,9 @@ def test_the_command_line_takes_one_file_of_texts(
     assert [float(row[2]) for row in rows] == pytest.approx(
         [line["bits_per_character"] for line in expected], abs=1e-4
     )
+    (tmp_path / "odd").write_text("abc de\na§c\n")
+    cli.main(["score", run, str(tmp_path / "odd")])
+    assert f"{tmp_path / 'odd'}:2: " in capsys.readouterr().err.replace("\n", "")
     cli.main(["score", run, "--json"])
     [line] = capsys.readouterr().out.splitlines()
     assert json.loads(line)["characters"] == len(trained.task.references("test")[0][0]) + 1
@@ -433,7 +456,7 @@ def test_the_command_line_takes_one_file_of_texts(
 
 
 def test_options_that_a_language_model_lacks_are_refused(trained: Predictor):
-    with pytest.raises(UserError, match="no option 'prefixes'"):
+    with pytest.raises(UserError, match="language_model takes no prefixes"):
         trained.predictions(["abc"], prefixes=["d"])
     with pytest.raises(UserError, match="do not both write"):
         trained.compare([], trained, "test")
@@ -452,6 +475,22 @@ def test_options_that_a_language_model_lacks_are_refused(trained: Predictor):
         ({"model": {"encoder": {}}}, "model.encoder: no such key"),
         ({"model": {"head": {"kind": "tags"}}}, "model.head.kind: 'tags' is not for the task"),
         ({"model": {"head": {"consistency": 1.0}}}, "model.head.consistency: running text"),
+        (
+            {"tokenizer": {"kind": "word", "split": "punctuation"}},
+            "tokenizer.split: 'punctuation' is for tasks that only read; language_model writes",
+        ),
+        (
+            {"model": {"dim": 16, "decoder": TRANSFORMER | {"position": "learned", "limit": 10}}},
+            "model.decoder.limit: 10 positions, but stream.length = 20 asks for 20",
+        ),
+        (
+            {"model": {"dim": 16, "decoder": LSTM | {"attention": "additive"}}},
+            "model.decoder.attention: a language model has no memory to look at",
+        ),
+        (
+            {"model": {"dim": 16, "decoder": LSTM | {"attention": "none", "order": "before"}}},
+            "order: nothing is looked at if attention = 'none'",
+        ),
     ],
 )
 def test_what_cannot_be_right_is_refused(changes: dict[str, Any], message: str, table: Write):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.data.derived import noise
+from regard.data.misspelling import Misspeller
 
 PARTS = {"train": 2000, "validation": 50, "test": 200}
 
@@ -101,14 +101,17 @@ def test_misspelt_words_are_found_in_what_was_learnt(tmp_path: Path):
     dice = random.Random(1)
     syllables = ["ka", "lo", "min", "nu", "pers", "ra", "soh", "ti", "vun", "eck"]
     lexicon = sorted({"".join(dice.choices(syllables, k=3)) for _ in range(60)})
-
+    gaps = [(word, word[:n], word[n], word[n + 1 :]) for word in lexicon for n in range(len(word))]
+    missing = [(left + right, word) for word, left, _, right in gaps]
+    doubled = [(left + 2 * letter + right, word) for word, left, letter, right in gaps]
+    misspell = Misspeller(missing + doubled)
     seen: set[tuple[str, str]] = set()
 
     def pairs(part: str) -> list[tuple[str, str]]:
         """No misspelling is in two parts; they are asked for in order."""
         copies = PARTS[part] // len(lexicon) + 1
-        first = {"train": 0, "validation": 1000, "test": 2000}[part]
-        made = {(noise(w, 1, first + c), w) for w in lexicon for c in range(copies)} - seen
+        seed = list(PARTS).index(part)
+        made = {(bad, word) for word in lexicon for bad in misspell(word, copies, seed)} - seen
         seen.update(made)
         return sorted(made)
 

@@ -141,6 +141,44 @@ def test_language_models_of_lines_and_of_running_text(tmp_path: Path):
     score = lines.scores["bits_per_character"]
     assert score.low is not None and score.high is not None
     assert score.low < score.value < score.high
+    # Bits are of the same characters, whatever the symbols; perplexity is of each one's symbols.
+    warned = {note.split("|")[0]: "signatures differ" in note for note in told.notes()}
+    assert warned == {"bits_per_character": False, "perplexity": True}
+
+
+def test_a_model_with_few_positions_is_not_asked_beyond_them(tmp_path: Path):
+    for name in ("text.txt", "test.txt"):
+        (tmp_path / name).write_text("ab ba\nabba b a\n" * 40)
+    table = language_model(tmp_path, "stream", "character")
+    few = {"kind": "transformer", "layers": 1, "heads": 2, "inner": 8, "position": "learned"}
+    for kind, decoder in {"rnn": table["model"]["decoder"], "few": few | {"limit": 20}}.items():
+        model = table["model"] | {"decoder": decoder}
+        regard.train(table | {"model": model}, to=tmp_path / kind)
+    told = compare.compare([tmp_path / "rnn", tmp_path / "few"], samples=5)
+    assert [len(entry.reach) for entry in told.runs] == [100, 20]
+    rows = {row[0]: row[1:] for row in told.rows()}
+    assert rows["gradient left 30 back"][1] == "" and rows["threads"] == ("1", "1")
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit"),
+    [
+        (["a dog", "two dogs run"], "words"),
+        (["dog", "cat"], "characters"),
+        (["d o g", "c a t s"], "symbols"),
+    ],
+)
+def test_what_length_is_counted_in(texts: list[str], unit: str):
+    assert compare._unit(texts) == unit
+
+
+def test_a_wrong_name_of_a_picture_is_refused_before_the_work(
+    runs: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(compare, "compare", lambda *args, **options: pytest.fail("too late"))
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["compare", str(runs[0]), str(runs[1]), "--picture", "it.pdf"])
+    assert stopped.value.code == 1 and "must end in .png or .svg" in capsys.readouterr().err
 
 
 def test_other_tasks_are_refused(runs: list[Path], tmp_path: Path):
@@ -204,7 +242,8 @@ def entry(run: str, signature: str) -> Entry:
     )
     return Entry(
         run=run, scores={"bleu": score}, lengths={"1–8": score}, parameters=1, updates=1, tokens=1,
-        cpu_seconds=1.0, fastest=None, median=None, metric="nll", curves={"nll": ([1, 2], [3, 2])},
+        cpu_seconds=1.0, threads=2, fastest=None, median=None, metric="nll",
+        curves={"nll": ([1, 2], [3, 2])},
     )  # fmt: skip
 
 

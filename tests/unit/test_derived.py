@@ -88,7 +88,8 @@ def test_the_shares_are_those_of_the_hash():
 # Spelling
 
 FILES = {
-    "missp.dat": "$their\nthier\ntheir\nther\n$a_lot\nalot\n$Nevada\nnevade\n",
+    "missp.dat": "$their\nthier\ntheir\nther\n$a_lot\nalot\n$Nevada\nnevade\n"
+    "$deceive\ndecieve\n$piece\npeice\n$conceive\nconceve\n",
     "wikipedia.dat": "$receive\nrecieve\n$their\nthier\n",
     "aspell.dat": "$Nevada\nnevade\n$receive\nRecieve\n$unknown\nunkown\n",
 }
@@ -105,6 +106,7 @@ def test_misspellings_have_their_word_and_blanks(tmp_path: Path):
     path = write(tmp_path / "missp.dat", FILES["missp.dat"])
     assert derived.misspellings(path) == [
         ("thier", "their"), ("ther", "their"), ("alot", "a lot"), ("nevade", "Nevada"),
+        ("decieve", "deceive"), ("peice", "piece"), ("conceve", "conceive"),
     ]  # fmt: skip
 
 
@@ -124,32 +126,14 @@ def test_no_pair_of_the_test_is_learnt_from_in_any_case(tmp_path: Path):
     learnt = {tuple(text.lower() for text in pair) for pair in found["train"]}
     held = {tuple(text.lower() for text in pair) for pair in found["validation"] + found["test"]}
     assert not learnt & held and ("recieve", "receive") not in learnt
-    # A word whose only pair is held back is still learnt, from made-up misspellings.
-    assert {"their", "a lot", "Nevada", "receive"} == {word for _, word in found["train"]}
+    # A word whose only pair is held back is still learnt, and made-up misspellings are made as
+    # the real ones are: “decieve” is how “conceive” may go wrong.
+    words = {"their", "a lot", "Nevada", "receive", "deceive", "piece", "conceive"}
+    assert words == {word for _, word in found["train"]}
     assert ["their", "their"] in found["train"] and ["thier", "their"] in found["train"]
-    assert len(found["train"]) == len(set(map(tuple, found["train"]))) > 2 * derived.COPIES
+    assert ["concieve", "conceive"] in found["train"]
+    assert len(found["train"]) == len(set(map(tuple, found["train"])))
     assert spelling(tmp_path) == found
-
-
-def test_noise_is_a_pure_function_and_stays_near():
-    words = ["receive", "photograph", "a lot", "I", "accommodation"]
-    noisy = [derived.noise(word, 1, copy) for word in words for copy in range(20)]
-    assert noisy == [derived.noise(word, 1, copy) for word in words for copy in range(20)]
-    assert noisy != [derived.noise(word, 2, copy) for word in words for copy in range(20)]
-    assert all(noisy), "no word may vanish"
-    assert len(set(noisy[:20])) > 12
-    errors = [abs(len(made) - len(words[n // 20])) for n, made in enumerate(noisy)]
-    assert max(errors) <= 9  # three errors, each of at most three letters
-
-
-def test_ears_and_hands():
-    heard = set(derived._misheard("phil"))
-    assert {"fil", "phel", "phyl"} <= heard and "phil" not in heard
-    assert "leter" in set(derived._misheard("letter"))
-    typed = set(derived._mistyped("cat", lambda options: options[0]))
-    assert {"at", "ct", "ca", "ccat", "catt", "act", "cta", "acat", "aat", "dat"} <= typed
-    assert derived.NEAR["s"] == ["w", "e", "a", "d", "z", "x"]
-    assert derived.NEAR["p"] == ["o", "l"]
 
 
 # The catalogue

@@ -90,6 +90,18 @@ def test_reach_counts_from_the_last_symbol() -> None:
     norms = reach(net, [list(range(3, 11)) * 5, [4, 5]], length=6, windows=3)
     assert len(norms) == 6 and norms[0] > 0 and norms[1:] == [0.0] * 5
     assert reach(net, [[4] * 6], length=6) == []
+    assert len(reach(net, [[4] * 30], length=6, most=3)) == 3
+
+
+def test_a_state_has_been_in_use_before_its_gradient_is_told():
+    """The same symbol again and again brings the state to rest, so how much is asked for does not
+    change what is told; from a state of zeros it would."""
+    net = language_model("rnn", rnn.Config(cell="rnn_tanh"))
+    texts = [[5] * 400]
+    short, long = reach(net, texts, length=3), reach(net, texts, length=20)
+    assert short == pytest.approx(long[:3], rel=1e-4)
+    cold = reach(net, texts, length=3, most=3)
+    assert cold != pytest.approx(long[:3], rel=1e-2)
 
 
 @pytest.mark.parametrize("place", ["encoder.input", "encoder.layer.0.backward.state"])
