@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bench import decoding, machine, preparing, recurrent, scaling, training
+from bench import decoding, machine, ngrams, preparing, recurrent, scaling, training
 
 Result = dict[str, Any]
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "memory": training.memory,
     "measures": training.measures,
     "lstm": recurrent.lstm,
+    "ngrams": ngrams.ngrams,
     "scaling": scaling.scaling,
     "decode": decoding.decode,
     "latency": decoding.latency,

@@ -1,6 +1,7 @@
 """The harness of the benchmarks; the benchmarks themselves are not tests."""
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from bench import __main__ as command, machine, peers, scaling
 from bench.batches import Corpus
+from bench.ngrams import Ngrams
 from bench.table import compare
 
 
@@ -73,3 +75,14 @@ def test_growth() -> None:
 def test_shares_of_the_limits() -> None:
     found = machine.shares(30.0, {"float32 GFLOP/s": 60.0, "memory GB/s": 5.0})
     assert found["share"] == {"float32 GFLOP/s": 0.5}
+
+
+def test_ngrams_share_between_what_was_seen_and_shorter_ones():
+    """Of “aab”: p₁(a) = (2 + 2 · ½) / (3 + 2), p₂(b | a) = (1 + 2 · ⅖) / (2 + 2)."""
+    model = Ngrams("aab", order=2, characters=2)
+    assert model.probability("a", "") == pytest.approx(3 / 5)
+    assert model.probability("b", "a") == pytest.approx(9 / 20)
+    assert model.probability("a", "b") == pytest.approx(3 / 5), "nothing was seen after b"
+    assert model.bits("ab") == pytest.approx(-(math.log2(3 / 5) + math.log2(9 / 20)) / 2)
+    for before in ("", "a", "b"):
+        assert sum(model.probability(each, before) for each in "ab") == pytest.approx(1)
