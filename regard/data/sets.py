@@ -43,8 +43,8 @@ class Dataset:
     """What else to know: how this copy differs from the one at home."""
     make: Make | None = None
     """Makes the files where the public ones have another form, or where there are none."""
-    origin: str = ""
-    """The set whose files this one is made from; `make` fetches them by their names."""
+    origins: tuple[str, ...] = ()
+    """The sets whose files this one is made from; `make` fetches them by their names."""
     files: tuple[File, ...] = ()
 
 
@@ -145,16 +145,17 @@ DESCRIPTIONS = {
         note="Made from cmudict, without stress. Validation and test have one line for each word, "
         "with “ | ” between its pronunciations.",
         make=_derived("pronunciation"),
-        origin="cmudict",
+        origins=("cmudict",),
     ),
     "spelling-correction": Dataset(
-        what="misspellings and the right words: 148,838 / 1,108 / 531 pairs",
+        what="misspellings and the right words: 268,744 / 1,108 / 531 pairs",
         licence="research",
         source="https://titan.dcs.bbk.ac.uk/~ROGER/corpora.html",
-        note="Made from spelling: Birkbeck and Wikipedia with made-up misspellings of their "
-        "words to learn from, Aspell, whose pairs are taken out of these, for the test.",
+        note="Made from spelling and imdb: Birkbeck and Wikipedia with made-up misspellings of "
+        "their words, and of words that film reviews use, to learn from; Aspell, whose pairs are "
+        "taken out of these, for the test.",
         make=_derived("spelling_correction"),
-        origin="spelling",
+        origins=("spelling", "imdb"),
     ),
     "tatoeba-deu-eng": Dataset(
         what="everyday sentences, English and German: 169,197 pairs, many of them paraphrases",
