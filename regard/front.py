@@ -286,11 +286,13 @@ def prepared(
 def create(
     folder: Path, recipe: config.Recipe, given: Run | None = None
 ) -> tuple[Run, list[dict[str, Any]]]:
-    """A new run, once the doctor has had a glance at its data; his warnings, as records."""
+    """A new run, once the doctor has had a glance at its data; his warnings, as records, and what
+    was met when all of it was read."""
     warnings = examination.passed(examination.glance(recipe, given))
     run = Run.create(folder, recipe, given, [each.as_dict() for each in warnings])
     warnings += examination.room(run)
-    return run, [{"kind": "warning", "text": str(each)} for each in warnings]
+    texts = [*map(str, warnings), *run.met()]
+    return run, [{"kind": "warning", "text": text} for text in texts]
 
 
 def doctor(

@@ -83,7 +83,7 @@ class Pairs:
     def _encoded(self, part: files.Part, by: Sequence[Encode], report: Report) -> Iterator[Row]:
         """Symbols of each pair; what is too long is dealt with as the recipe says."""
         data, paths = self.data, self.data.paths(part)
-        stream = self.read(part, Report())
+        stream = self.read(part, Report() if part == "train" else report)  # that has been read
         while block := list(islice(stream, BLOCK)):
             sides = zip(*(fields for _, fields in block), strict=True)
             encoded = [encode(list(side)) for encode, side in zip(by, sides, strict=True)]

@@ -89,6 +89,12 @@ class Report:
         if len(kept) < KEPT:
             kept.append(finding)
 
+    def include(self, other: "Report") -> None:
+        """Also tell what was met in another part; used are the lines of this one."""
+        for what, found in other.findings.items():
+            self.counts[what] += other.counts[what]
+            self.findings[what] = [*self.findings.get(what, []), *found][:KEPT]
+
     def summary(self) -> list[str]:
         """Lines for a person: how many were used, then each kind of defect with its places."""
         lines = [f"{self.used:,} lines used"]

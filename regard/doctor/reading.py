@@ -205,4 +205,5 @@ def _failed(
         Example(tuple((path, n) for path in paths), row)
         for n, row in enumerate(zip(*columns, strict=False), 1)
     ]
-    return _part(recipe, name, found, True), [finding("pairs.lines", key, str(error))]
+    part = _part(recipe, name, found, True) if found else None
+    return part, [finding("pairs.lines", key, str(error))]

@@ -113,13 +113,16 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         labels = Labels.count((label for text in learnt for label in text.labels), len(learnt))
     lexicon.save(folder)
     labels.save(folder)
+    checked = Report()
     for part in ("train", "validation"):
         if config.held_out.has(config.data, part):
-            chosen = learnt if part == "train" else _chosen(config, part, config.data.policy)
-            met = report if part == "train" else Report()
-            rows = _encode(config, chosen, lexicon, labels, met)
+            train = part == "train"
+            read = checked if config.data.validation else Report()  # of a share: with the rest
+            chosen = learnt if train else _chosen(config, part, config.data.policy, read)
+            rows = _encode(config, chosen, lexicon, labels, report if train else checked)
             size = max(len(lexicon.symbols), len(labels) + 1)
             Shelf.write(folder / "store", part, size, rows)
+    report.include(checked)
     report.used = len(Shelf(folder / "store", "train"))
     if not report.used:
         raise UserError(f"data.train: no text has at most {config.data.longest} symbols")
@@ -136,8 +139,8 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
             yield text
 
 
-def _chosen(config: Config, part: files.Part, policy: Policy) -> list[Text]:
-    found = list(_read(config, part, policy, Report()))
+def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) -> list[Text]:
+    found = list(_read(config, part, policy, report))
     if not found:
         raise UserError(f"held_out.{part}: no text is drawn: take a larger share")
     return found
@@ -321,7 +324,8 @@ class Task:
         return [text.text for text in found], [separator.join(text.labels) for text in found]
 
     def _texts(self, part: files.Part) -> list[Text]:
-        return _chosen(self.config, part, Policy(broken=self.config.data.broken, empty="keep"))
+        policy = Policy(broken=self.config.data.broken, empty="keep")
+        return _chosen(self.config, part, policy, Report())
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64

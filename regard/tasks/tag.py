@@ -103,12 +103,15 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         tags = scales.load(config.labels.kind, given)
     lexicon.save(folder)
     tags.save(folder)
+    checked = Report()
     for part in ("train", "validation"):
         if config.held_out.has(config.data, part):
             train = part == "train"
-            chosen = learnt if train else _chosen(config, part, config.data.policy, Report())
-            rows = _encode(config, chosen, lexicon, tags, report if train else Report())
+            read = checked if config.data.validation else Report()  # of a share: with the rest
+            chosen = learnt if train else _chosen(config, part, config.data.policy, read)
+            rows = _encode(config, chosen, lexicon, tags, report if train else checked)
             Shelf.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
+    report.include(checked)
     report.used = len(Shelf(folder / "store", "train"))
     if not report.used:
         raise UserError(f"data.train: no sentence has at most {config.data.longest} symbols")

@@ -143,7 +143,9 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         tokenizer.save(folder / f"{side}.tokenizer.json")
     every.store("train", folder / "store", trained, report)
     if config.data.validation:
-        every.store("validation", folder / "store", trained, Report())
+        checked = Report()
+        every.store("validation", folder / "store", trained, checked)
+        report.include(checked)
     return report
 
 
@@ -273,8 +275,13 @@ class Task:
         numbers: list[int],
         length: int | None,
     ) -> Request:
-        output = self.config.output
-        caps = [int(output.factor * len(source)) + output.extra for source in sources]
+        output, longest = self.config.output, max(map(len, forced))
+        if length is not None and length <= longest:
+            raise RecipeError(f"length: {length} symbols, but what is forced has {longest}")
+        caps = [
+            max(int(output.factor * len(source)) + output.extra, len(prefix) + 1)
+            for source, prefix in zip(sources, forced, strict=True)
+        ]
         return Request(
             start=START,
             end=END,

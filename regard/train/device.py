@@ -53,7 +53,7 @@ def pick(name: str, key: str = "train.device") -> str:
 def _precision(device: str) -> str:
     """bfloat16 where the hardware multiplies it natively."""
     if device.startswith("cuda"):
-        return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     if device == "cpu":
         native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         return "bfloat16" if native else "float32"

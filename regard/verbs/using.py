@@ -78,6 +78,8 @@ def evaluate(
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened)
+    if output is not None and not output.parent.is_dir():
+        raise UserError(f"{output}: there is no folder {output.parent}")
     other = against and load(against, **opened)
     if other:
         predictor.check_comparable(other)

@@ -203,7 +203,28 @@ def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
     assert max(task._stores("train")[0].lengths) == 3
     report = json.loads((run.folder / "data.json").read_text())
     assert report["used"] == kept
-    assert list(report["skipped"].values()) == [sum(n > 3 for n in lengths)]
+    checked = [len(line.split()) for line in corpus.sentences(10, 1)]
+    met = sum(n > 3 for n in lengths + checked)
+    assert list(report["skipped"].values()) == [met]
+    [told] = run.met()
+    assert f"{met} × more than 3 symbols (data.longest)" in told and "data.json" in told
+
+
+def test_what_is_left_out_of_validation_is_told_too(tmp_path: Path):
+    recipe = corpus.write(tmp_path / "corpus")
+    path = tmp_path / "corpus" / "validation.target"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([lines[0], "", *lines[2:]]) + "\n", encoding="utf-8")
+    run = Run.create(tmp_path / "run", config.load(recipe, ()))
+    report = json.loads((run.folder / "data.json").read_text())
+    assert report["skipped"] == {"empty target": 1} and f"{path}:2" in " ".join(report["report"])
+
+
+def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
+    forced = " ".join(["Haus", "Baum"] * 40)
+    assert predictor.predict(["ka"], prefixes=[forced])[0].startswith(forced)
+    with pytest.raises(RecipeError, match="length: 80 symbols, but what is forced has 80"):
+        predictor.predict(["ka"], prefixes=[forced], length=80)
 
 
 def test_nothing_left_to_learn_from(tmp_path: Path):

@@ -34,6 +34,10 @@ def every(corpus: Corpus, name: str, step: int, change: Callable[[str], str]) ->
 # Each plants one fault, named by what the doctor must call it.
 
 
+def emptied(corpus: Corpus) -> None:
+    corpus["train.target"] = []
+
+
 def dropped(corpus: Corpus) -> None:
     del corpus["train.target"][MIDDLE]
 
@@ -202,6 +206,7 @@ def ratio(corpus: Corpus) -> None:
 
 FAULTS: list[tuple[Callable[[Corpus], None], str]] = [
     (dropped, "pairs.lines"),
+    (emptied, "pairs.lines"),
     (shifted, "pairs.shifted"),
     (inserted, "pairs.shifted"),
     (shifted_far, "pairs.shifted"),
@@ -240,8 +245,8 @@ FAULTS: list[tuple[Callable[[Corpus], None], str]] = [
     (other_language, "text.other"),
 ]
 ERRORS = {
-    dropped, shifted, inserted, shifted_far, shifted_between, shuffled, sorted_side, leaked,
-    partly_leaked, latin, sixteen, mojibake, control, other_script,
+    dropped, emptied, shifted, inserted, shifted_far, shifted_between, shuffled, sorted_side,
+    leaked, partly_leaked, latin, sixteen, mojibake, control, other_script,
 }  # fmt: skip
 
 
