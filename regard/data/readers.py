@@ -141,12 +141,22 @@ def opened(path: Path) -> Iterator[Readable]:
 
 def count(path: Path) -> int:
     """The number of lines; a last one without its newline counts."""
-    lines, last = 0, b"\n"
+    lines, last, first = 0, b"\n", True
     with opened(path) as stream:
         while block := stream.read(BLOCK):
+            if first:
+                _check_text(path, block)
+            first = False
             lines += block.count(b"\n")
             last = block[-1:]
     return lines + (last != b"\n")
+
+
+def _check_text(path: Path, start: bytes) -> None:
+    """Refuse what is no plain text by how it begins."""
+    for magic, what in MAGIC.items():
+        if start.startswith(magic):
+            raise UserError(f"{path} {what}")
 
 
 def blocks(path: Path, broken: Broken) -> Iterator[list[str]]:
@@ -158,9 +168,7 @@ def blocks(path: Path, broken: Broken) -> Iterator[list[str]]:
     for raw in _whole_lines(path):
         if number == 1:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
-            for magic, what in MAGIC.items():
-                if raw.startswith(magic):
-                    raise UserError(f"{path} {what}")
+            _check_text(path, raw)
         if b"\r" in raw:
             raw = raw.replace(b"\r\n", b"\n").removesuffix(b"\r")
         lines = _decoded(raw, path, number, broken)

@@ -38,7 +38,7 @@ class Config:
     record: Count = 50
     """Updates between two records of loss and speed."""
     validate: Natural = 500
-    """Updates between two validations; 0 for none."""
+    """Updates between two validations, the last one after the last update; 0 for none."""
     save: Count = 500
     """Updates between two checkpoints; there is one for each better validation, too."""
     keep: Count = 5
@@ -159,7 +159,8 @@ def _pause(job: Job, at: Standing, interrupted: Callable[[], bool]) -> bool:
     over = _done(config, progress)
     if progress.recorded < progress.update and (over or _every(config.record, progress)):
         job.record(at.clock.record(_rate(job, progress, progress.update)))
-    if progress.validated < progress.update and _every(config.validate, progress):
+    last = over and config.validate > 0
+    if progress.validated < progress.update and (last or _every(config.validate, progress)):
         better = _validate(job, progress)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()

@@ -155,7 +155,7 @@ def test_a_wrong_call_is_told_what_is_right(arguments: tuple[str, ...], hint: st
         (("predict", "RUN", "--search", "sample", "--top-p", "1.5"), 2, "top_p: 1.5"),
         (("predict", "RUN", "--search", "greedy", "--beams", "2"), 2, "try search = beam"),
         (("evaluate", "RUN", "--batch", "0"), 2, "batch: 0"),
-        (("evaluate", "RUN", "--output", "nowhere/x"), 1, "nowhere/x: No such file or directory"),
+        (("evaluate", "RUN", "--output", "nowhere/x"), 1, "nowhere/x: there is no folder nowhere"),
         (("train", "RECIPE", "--to", "RECIPE"), 1, "is a file"),
         (("train", "RECIPE", "--to", "RUN"), 1, "to go on with it: --resume"),
         (("train", "RECIPE", "--from", "nowhere"), 1, "nowhere does not exist"),
@@ -185,7 +185,8 @@ def test_train_writes_json_alone_to_stdout(call, tmp_path: Path):
     folder = tmp_path / "runs" / "mine"
     result = call("train", recipe, "train.updates=4", "train.record=2", "--to", folder, "--json")
     assert result.code == 0
-    assert [(r["kind"], r["update"]) for r in result.objects] == [("train", 2), ("train", 4)]
+    kinds = [(r["kind"], r["update"]) for r in result.objects]
+    assert kinds == [("train", 2), ("train", 4), ("validation", 4)]
     assert "preparing the data" in result.err
     assert f"regard evaluate {folder}" in result.err, "what to do next"
     result = call("train", recipe, "train.updates=2", "--to", tmp_path / "plain")
@@ -334,7 +335,8 @@ def test_score(call, tmp_path: Path):
     assert len(call("score", run).lines) == 10, "the test part"
     assert call("score", run, files[0]).code == 2
     (tmp_path / "target").write_text("Haus\n", encoding="utf-8")
-    assert "3 sources, but 1 targets" in call("score", run, *files).err
+    said = " ".join(call("score", run, *files).err.split())
+    assert f"{files[0]} has 3 lines, {files[1]} has 1 lines: as many are wanted of each" in said
 
 
 def test_a_data_set_that_is_not_here_is_described(call, tmp_path: Path, monkeypatch):

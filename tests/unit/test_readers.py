@@ -266,6 +266,17 @@ def test_unequal_lengths_are_an_error_with_both_counts(tmp_path, gz):
         assert f"{long} has 3" in str(error.value) and f"{short} has 2" in str(error.value)
 
 
+def test_a_file_that_is_no_plain_text_is_told_before_its_lines_are_counted(tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_bytes("eins\nzwei\ndrei\n".encode("utf-16"))
+    with pytest.raises(UserError, match="b is UTF-16: convert it to UTF-8 first"):
+        list(
+            readers.parallel(
+                [tmp_path / "a", tmp_path / "b"], ("x", "y"), readers.Policy(), readers.Report()
+            )
+        )
+
+
 def test_unequal_plain_files_are_found_before_anything_is_read(tmp_path):
     with pytest.raises(UserError, match="unequal"):
         parallel([put(tmp_path, "s", "a\nb\n"), put(tmp_path, "t", "a\n")], PAIR, SKIP, Report())
