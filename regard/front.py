@@ -82,6 +82,8 @@ class Predictor:
             return Part("none", None)
         if kind is not None and kind != chosen.kind:
             chosen = Part(kind, module("search", kind).Config())
+        if chosen.kind == "sample" and "nbest" in options:
+            options["samples"] = options.pop("nbest")
         known = {field.name for field in dataclasses.fields(chosen.config)}
         for name in options:
             if name not in known:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from regard.data import catalogue
 from regard.data.readers import Policy
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.values import Count
 
 Part = Literal["train", "validation", "test"]
@@ -57,7 +57,7 @@ class Config:
 
     def paths(self, part: Part) -> list[Path]:
         """The files of a part; each must be there."""
-        base = catalogue.find(self.set) if self.set else Path(self.folder)
+        base = base_folder(self.set, self.folder)
         paths = [base / Path(name).expanduser() for name in getattr(self, part)]
         for path in paths:
             if not path.is_file():
@@ -66,3 +66,13 @@ class Config:
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise RecipeError(f"data.{part}: {path}: there is no such file{hint}")
         return paths
+
+
+def base_folder(name: str, folder: str) -> Path:
+    """Where files are looked for: in the data set of that name, or else in the folder."""
+    if not name:
+        return Path(folder)
+    try:
+        return catalogue.find(name)
+    except UserError as error:
+        raise RecipeError(f"data.set: {error}") from error

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import catalogue, readers
+from regard.data.files import base_folder
 from regard.data.readers import Finding, Report, excerpt
 from regard.errors import RecipeError, UserError
 from regard.values import NonNegative, Positive
@@ -84,7 +85,7 @@ class Config:
     @property
     def path(self) -> Path:
         """The file; it must be there."""
-        base = catalogue.find(self.set) if self.set else Path(self.folder)
+        base = base_folder(self.set, self.folder)
         path = base / Path(self.file).expanduser()
         if not path.is_file():
             names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []

@@ -182,7 +182,7 @@ def predict(
             one input and writes CSV: the rows that follow its end.
         search: How outputs are found, if not as the recipe says.
         beams: Hypotheses that beam search keeps.
-        nbest: How many of them are given (with --format jsonl).
+        nbest: How many of them, or how many samples, are given (with --format jsonl).
         length_penalty: Exponent of the length by which a score is divided.
         minimum: Fewest symbols of an output.
         temperature: Above 1 samples more freely, below 1 more safely.

@@ -220,6 +220,19 @@ def test_what_is_left_out_of_validation_is_told_too(tmp_path: Path):
     assert report["skipped"] == {"empty target": 1} and f"{path}:2" in " ".join(report["report"])
 
 
+def test_as_many_samples_as_are_asked_for(predictor: regard.Predictor):
+    [found] = predictor.predictions(["ka lo"], search="sample", nbest=3, seed=2)
+    assert len(found.alternatives) == 3
+
+
+def test_a_set_that_is_not_here_is_told_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "none"))
+    with pytest.raises(RecipeError, match=r"data\.set: the data set multi30k is not there"):
+        prepared(tmp_path, "data.set=multi30k")
+
+
 def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
     forced = " ".join(["Haus", "Baum"] * 40)
     assert predictor.predict(["ka"], prefixes=[forced])[0].startswith(forced)
