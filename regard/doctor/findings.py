@@ -279,7 +279,8 @@ KINDS = {
     "cost.disk": Kind(
         "note",
         "What the run will need on the disk. An error where there is less.",
-        "make room, name another disk with --to, or keep fewer checkpoints (train.keep)",
+        "make room, name another disk with --to, keep fewer checkpoints (train.keep), or take a "
+        "smaller model (model.dim)",
     ),
     "cost.loss": Kind(
         "error",
