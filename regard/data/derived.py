@@ -1,7 +1,7 @@
 """Data sets that are made from the files of another.
 
     pronunciation          letters → phonemes, from cmudict
-    spelling_correction    misspelling → word, from spelling, and the common words of imdb
+    spelling_correction    misspelling → word, from spelling
 
 Which part a line goes to is decided by a hash of what must not be in two of them, and noise is a
 pure function of its seed: the files are the same wherever they are made.
@@ -9,7 +9,6 @@ pure function of its seed: the files are the same wherever they are made.
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,11 +20,8 @@ SEED = 1
 ALTERNATIVES = " | "
 """Between the right answers of one line."""
 ENTRY = re.compile(r"([^\s()]+)(?:\(\d+\))?((?:\s+[A-Z]+[012]?)+)\s*")
-COPIES, FEWER = 24, 8
-"""Made-up misspellings of each word that people were seen to misspell; of other common words."""
-WORD = re.compile("[a-z]+(?:'[a-z]+)?")
-COMMON = 10
-"""How often a word must stand in a text to be one: slips of the pen are rarer."""
+COPIES = 24
+"""Made-up misspellings of each word."""
 
 Fetch = Callable[[str], Path]
 """The name of a file of the set that this one is made from → the file."""
@@ -66,9 +62,8 @@ def pronunciations(path: Path) -> dict[str, list[str]]:
 
 
 def spelling_correction(folder: Path, fetch: Fetch) -> None:
-    """Birkbeck's and Wikipedia's misspellings, and made-up ones like them of the same words and of
-    common ones, to learn from; Aspell's for the test. No pair of the test is in another part,
-    whatever its case."""
+    """Birkbeck's and Wikipedia's misspellings, and made-up ones like them of the same words, to
+    learn from; Aspell's for the test. No pair of the test is in another part, whatever its case."""
     test = misspellings(fetch("aspell.dat"))
     real = misspellings(fetch("missp.dat")) + misspellings(fetch("wikipedia.dat"))
     secret = {_folded(pair) for pair in test}
@@ -76,11 +71,10 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
     parts: dict[str, list[Pair]] = {"train": [], "validation": [], "test": test}
     for pair in pairs:
         parts[part("\t".join(pair), test=0, validation=0.03)].append(pair)
-    words = dict.fromkeys([word for _, word in real], COPIES)
-    words = dict.fromkeys(common(fetch("train.tsv.gz")), FEWER) | words
+    words = dict.fromkeys(word for _, word in real)
     held = secret.union(map(_folded, parts["validation"]))
     misspell = Misspeller(parts["train"])
-    noisy = ((noise, word) for word, n in words.items() for noise in misspell(word, n, SEED))
+    noisy = ((noise, word) for word in words for noise in misspell(word, COPIES, SEED))
     # A word that is right must stay as it is.
     new = dict.fromkeys([*parts["train"], *((word, word) for word in words), *noisy])
     parts["train"] = [pair for pair in new if _folded(pair) not in held]
@@ -106,14 +100,6 @@ def misspellings(path: Path) -> list[Pair]:
         elif text != word:
             found.append((text, word))
     return found
-
-
-def common(path: Path) -> list[str]:
-    """The words, in lower case, that a text has often, in alphabetical order."""
-    counts: Counter[str] = Counter()
-    for line in readers.lines(path, {}):
-        counts.update(WORD.findall(line.lower().replace("<br />", " ")))
-    return sorted(word for word, count in counts.items() if count >= COMMON)
 
 
 def _folded(pair: Pair) -> Pair:

@@ -43,8 +43,8 @@ class Dataset:
     """What else to know: how this copy differs from the one at home."""
     make: Make | None = None
     """Makes the files where the public ones have another form, or where there are none."""
-    origins: tuple[str, ...] = ()
-    """The sets whose files this one is made from; `make` fetches them by their names."""
+    origin: str = ""
+    """The set whose files this one is made from; `make` fetches them by their names."""
     files: tuple[File, ...] = ()
 
 
@@ -145,17 +145,16 @@ DESCRIPTIONS = {
         note="Made from cmudict, without stress. Validation and test have one line for each word, "
         "with “ | ” between its pronunciations.",
         make=_derived("pronunciation"),
-        origins=("cmudict",),
+        origin="cmudict",
     ),
     "spelling-correction": Dataset(
-        what="misspellings and the right words: 268,744 / 1,108 / 531 pairs",
+        what="misspellings and the right words: 151,904 / 1,108 / 531 pairs",
         licence="research",
         source="https://titan.dcs.bbk.ac.uk/~ROGER/corpora.html",
-        note="Made from spelling and imdb: Birkbeck and Wikipedia with made-up misspellings of "
-        "their words, and of words that film reviews use, to learn from; Aspell, whose pairs are "
-        "taken out of these, for the test.",
+        note="Made from spelling: Birkbeck and Wikipedia with made-up misspellings of their "
+        "words to learn from, Aspell, whose pairs are taken out of these, for the test.",
         make=_derived("spelling_correction"),
-        origins=("spelling", "imdb"),
+        origin="spelling",
     ),
     "tatoeba-deu-eng": Dataset(
         what="everyday sentences, English and German: 169,197 pairs, many of them paraphrases",
