@@ -33,7 +33,8 @@ class Config:
     header: bool = False
     """Whether a TSV or CSV file starts with the names of its columns."""
     broken: Literal["refuse", "skip"] = "refuse"
-    """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns."""
+    """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns. In
+    evaluation of what writes texts, one that would be skipped counts as empty."""
     empty: Literal["refuse", "skip"] = "skip"
     """What to do with a pair that has an empty side."""
     longest: Count = 256

@@ -52,7 +52,7 @@ class Readable(Protocol):
 class Policy:
     """What to do with a defective line. Skipped lines are counted and reported."""
 
-    broken: Literal["refuse", "skip"] = "refuse"
+    broken: Literal["refuse", "skip", "keep"] = "refuse"
     """Bad UTF-8, control characters, bad JSON, a wrong number of columns, a missing key."""
     empty: Literal["refuse", "skip", "keep"] = "skip"
     """A line of which one side is empty or only blanks."""

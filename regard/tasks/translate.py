@@ -354,10 +354,11 @@ class Task:
         return sources, [texts[0] for texts in answers]
 
     def alternatives(self, part: files.Part) -> tuple[list[str], list[list[str]]]:
-        """Every source of a part, and all the answers that are right for it."""
+        """Every source of a part, and all the answers that are right for it: as many as lines."""
         if not self.config.data.paths(part):
             raise UserError(f"data.{part}: the recipe names no file for it")
-        policy = Policy(broken=self.config.data.broken, empty="keep")
+        strict = self.config.data.broken == "refuse"
+        policy = Policy(broken="refuse" if strict else "keep", empty="keep")
         read = [pair for _, pair in self._pairs.rows(part, policy, Report())]
         how = self.config.evaluation
         return [source for source, _ in read], [how.answers(target) for _, target in read]

@@ -233,6 +233,17 @@ def test_a_set_that_is_not_here_is_told_with_its_key(
         prepared(tmp_path, "data.set=multi30k")
 
 
+def test_a_line_that_cannot_be_read_keeps_its_place_in_evaluation(tmp_path: Path):
+    run = prepared(tmp_path, "data.broken=skip")
+    path = tmp_path / "corpus" / "test.source"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], b"\xff\n", *lines[2:]]))
+    task: Any = run.task
+    sources, targets = task.references("test")
+    assert len(sources) == len(targets) == 10
+    assert sources[1] == "" and targets[1] and sources[2].encode() + b"\n" == lines[2]
+
+
 def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
     forced = " ".join(["Haus", "Baum"] * 40)
     assert predictor.predict(["ka"], prefixes=[forced])[0].startswith(forced)

@@ -155,10 +155,10 @@ def test_shares_that_leave_nothing_are_refused():
 
 
 def test_spelling_costs_a_byte_per_byte_and_one_for_the_end():
-    assert spelling("a b", [7, 8]) == 0
-    assert spelling("the übel b", [7, UNKNOWN, 8]) == 8 * (5 + 1)
-    assert spelling("ab", [7, UNKNOWN]) == 8 * (1 + 1)
-    assert spelling("€b", [UNKNOWN, UNKNOWN]) == 8 * (3 + 1) + 8 * (1 + 1)
+    assert spelling(["a", "b"], [7, 8]) == 0
+    assert spelling(["the", "übel", "b"], [7, UNKNOWN, 8]) == 8 * (5 + 1)
+    assert spelling(["a", "b"], [7, UNKNOWN]) == 8 * (1 + 1)
+    assert spelling(["€", "b"], [UNKNOWN, UNKNOWN]) == 8 * (3 + 1) + 8 * (1 + 1)
 
 
 def test_the_decoder_reads_what_it_has_said():
