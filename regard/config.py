@@ -28,8 +28,8 @@ from regard.parts import Part, kinds, module
 from regard.values import Range
 
 Table = dict[str, Any]
-VECTORS = "model.input.vectors"
-"""The one path that stands outside of the section of the data."""
+VECTORS, CHOICES = "model.input.vectors", "output.choices"
+"""The paths that stand outside of the section of the data; the second is of a file beside it."""
 ROOMS = {"input": "inputs", "encoder": "encoders", "decoder": "decoders", "head": "heads"}
 
 
@@ -344,7 +344,7 @@ def _override(table: Table, override: str) -> None:
         (value,) = tomllib.loads(f"x = {text}").values()
     except ValueError:  # not TOML, or more than one value: a text
         value = text
-    if sections == ["data"]:
+    if sections == ["data"] or key == CHOICES:
         value = _from_here(last, value)
     if key == VECTORS and isinstance(value, str) and value:
         value = str(Path(value).expanduser().resolve())
@@ -355,7 +355,7 @@ def _from_here(key: str, value: Any) -> Any:
     """Paths on the command line are relative to the working folder."""
     if key == "folder" and isinstance(value, str) and value:
         return str(Path(value).expanduser().resolve())
-    if key == "file" and isinstance(value, str) and Path(value).is_file():
+    if key in ("file", "choices") and isinstance(value, str) and Path(value).is_file():
         return str(Path(value).resolve())
     if isinstance(value, list):
         return [

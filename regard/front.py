@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import config
+from regard.data.readers import Report
 from regard.doctor import examination
 from regard.doctor.findings import Finding
 from regard.errors import RecipeError, UserError
@@ -44,10 +45,17 @@ class Predictor:
         engine: Engine = "auto",
         quantization: Quantization = "float32",
         shortlist: bool = False,
+        choices: str | Path | None = None,
     ) -> None:
+        """`choices` is a file of all that may be written, "none" if anything may: the recipe's
+        own otherwise."""
         bound_caches()
         self.run = run
         self.task = run.task
+        self.met: list[str] = []
+        """What could not be used of the choices."""
+        if choices is not None:
+            self._choose_among(choices)
         self._known = inspect.signature(self.task.predict).parameters
         self.model = run.model(checkpoint, pick(device, "device"))
         self._checkpoint, self._quantization = checkpoint, quantization
@@ -58,9 +66,22 @@ class Predictor:
         self._choose = cache(partial(ctranslate2.choose, run.recipe, self.task.sizes))
         self._obstacle = cache(partial(ctranslate2.obstacle, run.recipe, self.task.sizes))
 
+    def _choose_among(self, choices: str | Path) -> None:
+        task: Any = self.task
+        if not hasattr(task, "among"):
+            raise RecipeError(f"choices: the task {self.run.recipe.kind} takes none")
+        report = Report()
+        task.choices = None if str(choices) == "none" else task.among(Path(choices), report)
+        self.met = report.summary()[1:]
+
     def _settled(self, engine: Engine) -> Engine:
-        """The engine that is asked for: only CTranslate2 quantizes and has shortlists."""
+        """The engine that is asked for: only CTranslate2 quantizes and has shortlists, and only
+        torch has choices."""
         exact = self._quantization == "float32" and not self._shortlist
+        if getattr(self.task, "choices", None) is not None:
+            if engine == "ctranslate2" or not exact:
+                raise RecipeError("choices: CTranslate2 writes any text; the torch engine has them")
+            return "torch"
         if engine != "ctranslate2" and exact:
             return engine
         if engine == "torch" and self._shortlist:

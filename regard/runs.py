@@ -2,6 +2,7 @@
 
     recipe.toml                 resolved: every default and every `auto` written out
     *.tokenizer.json            trained once, on the training part
+    choices.txt                 what may be written, where the recipe names a file of it
     store/                      the training and validation parts as symbols
     manifest.json               size and hash of all that the run was made with
     data.json                   what the readers met: lines used, lines skipped and why
@@ -13,7 +14,7 @@
     model/                      the final model: an average, or the best checkpoint
     engines/                    the same converted for other engines, made when first used
 
-To predict, recipe.toml, the tokenizers and model/ are enough.
+To predict, recipe.toml, the tokenizers, choices.txt and model/ are enough.
 """
 
 import json

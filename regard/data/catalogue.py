@@ -11,7 +11,7 @@ import difflib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http.client import HTTPException
 from itertools import islice
@@ -103,8 +103,8 @@ def get(
     """The folder of a set, brought here if need be: `to`/name, where `to` is `home()` if absent.
 
     With `source`, a folder with the files (or archives) or one that holds it under the set's
-    name, they are copied from there; else they are downloaded, or made. The set that another is
-    made from is brought here first, in the same way.
+    name, they are copied from there; else they are downloaded, or made. The sets that another is
+    made from are brought here first, in the same way.
     """
     dataset = _look_up(name)
     folder = (to or home()) / name
@@ -116,9 +116,9 @@ def get(
             stage, downloads = Path(temporary, "files"), Path(temporary, "downloads")
             stage.mkdir()
             downloads.mkdir()
-            if dataset.origin:
-                base = get(dataset.origin, source, to=to, progress=progress)
-                _assemble(name, dataset, [], base.joinpath, stage)
+            if dataset.origins:
+                bases = [get(each, source, to=to, progress=progress) for each in dataset.origins]
+                _assemble(name, dataset, [], partial(_among, bases), stage)
             elif source:
                 local = [each for each in (source / name, source) if each.is_dir()]
                 if not local:
@@ -178,6 +178,11 @@ def _assemble(name: str, dataset: Dataset, local: list[Path], fetch: Fetch, stag
                 f"{dataset.source}; with `regard data get {name} --from DIR` a folder that holds "
                 f"{wanted} is taken"
             )
+
+
+def _among(folders: Sequence[Path], name: str) -> Path:
+    """A file that one of the folders has."""
+    return next(folder / name for folder in folders if (folder / name).exists())
 
 
 def _verify(path: Path, file: File, origin: str) -> None:

@@ -1,7 +1,7 @@
 """Data sets that are made from the files of another.
 
     pronunciation          letters → phonemes, from cmudict
-    spelling_correction    misspelling → word, from spelling
+    spelling_correction    misspelling → word, from spelling; also which words there are
 
 Which part a line goes to is decided by a hash of what must not be in two of them, and noise is a
 pure function of its seed: the files are the same wherever they are made.
@@ -9,7 +9,7 @@ pure function of its seed: the files are the same wherever they are made.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from regard.data import readers
@@ -20,6 +20,8 @@ SEED = 1
 ALTERNATIVES = " | "
 """Between the right answers of one line."""
 ENTRY = re.compile(r"([^\s()]+)(?:\(\d+\))?((?:\s+[A-Z]+[012]?)+)\s*")
+WORD = re.compile("[a-z]+('[a-z]+)?")
+"""Letters alone, or with an apostrophe among them."""
 COPIES = 24
 """Made-up misspellings of each word."""
 
@@ -63,7 +65,9 @@ def pronunciations(path: Path) -> dict[str, list[str]]:
 
 def spelling_correction(folder: Path, fetch: Fetch) -> None:
     """Birkbeck's and Wikipedia's misspellings, and made-up ones like them of the same words, to
-    learn from; Aspell's for the test. No pair of the test is in another part, whatever its case."""
+    learn from; Aspell's for the test. No pair of the test is in another part, whatever its case.
+
+    The words there are, “words.txt”: those to learn from, and what cmudict can pronounce."""
     test = misspellings(fetch("aspell.dat"))
     real = misspellings(fetch("missp.dat")) + misspellings(fetch("wikipedia.dat"))
     secret = {_folded(pair) for pair in test}
@@ -79,6 +83,8 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
     new = dict.fromkeys([*parts["train"], *((word, word) for word in words), *noisy])
     parts["train"] = [pair for pair in new if _folded(pair) not in held]
     _write(folder, parts)
+    spoken = filter(WORD.fullmatch, pronunciations(fetch("cmudict.dict")))
+    _save(folder / "words.txt", sorted({*words, *spoken}))
 
 
 def misspellings(path: Path) -> list[Pair]:
@@ -116,5 +122,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _write(folder: Path, parts: dict[str, list[Pair]]) -> None:
     for name, pairs in parts.items():
-        text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-        (folder / f"{name}.tsv").write_text(text, encoding="utf-8", newline="\n")
+        _save(folder / f"{name}.tsv", map("\t".join, pairs))
+
+
+def _save(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")

@@ -58,15 +58,17 @@ class Config:
 
     def paths(self, part: Part) -> list[Path]:
         """The files of a part; each must be there."""
-        base = base_folder(self.set, self.folder)
-        paths = [base / Path(name).expanduser() for name in getattr(self, part)]
-        for path in paths:
-            if not path.is_file():
-                names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
-                near = difflib.get_close_matches(path.name, names, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise RecipeError(f"data.{part}: {path}: there is no such file{hint}")
-        return paths
+        return [self.path(name, f"data.{part}") for name in getattr(self, part)]
+
+    def path(self, name: str, key: str) -> Path:
+        """A file that a key of the recipe names; it must be there."""
+        path = base_folder(self.set, self.folder) / Path(name).expanduser()
+        if not path.is_file():
+            names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise RecipeError(f"{key}: {path}: there is no such file{hint}")
+        return path
 
 
 def base_folder(name: str, folder: str) -> Path:

@@ -9,9 +9,9 @@ from random import Random
 
 from regard.data import cutting, files
 from regard.data.cutting import Cutter
-from regard.data.readers import Finding, Policy, Report, parallel
+from regard.data.readers import Broken, Finding, Policy, Report, lines, parallel
 from regard.data.store import Store
-from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers import UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
 
 SIDES = ("source", "target")
@@ -100,3 +100,24 @@ class Pairs:
                         report.used -= 1
                         continue
                 yield tuple(symbols[: data.longest] for symbols in row)
+
+
+def listed(path: Path, by: Tokenizer, longest: int, report: Report) -> dict[str, list[int]]:
+    """The texts of a file, one to a line, and the symbols of each; told and left out is what a
+    model cannot write."""
+    broken: Broken = {}
+    texts = [line.strip() for line in lines(path, broken)]
+    found: dict[str, list[int]] = {}
+    for number, (text, symbols) in enumerate(zip(texts, by.encode(texts), strict=True), 1):
+        if number in broken:
+            raise UserError(str(broken[number]))
+        if UNKNOWN in symbols:
+            report.add(Finding(path, number, "symbols that no training text has", text[:60]))
+        elif len(symbols) > longest:
+            what = f"more than {longest} symbols (data.longest)"
+            report.add(Finding(path, number, what, text[:60]))
+        elif text:
+            found[text] = symbols
+    if not found:
+        raise UserError(f"{path}: there is no text that could be written")
+    return found

@@ -43,8 +43,8 @@ class Dataset:
     """What else to know: how this copy differs from the one at home."""
     make: Make | None = None
     """Makes the files where the public ones have another form, or where there are none."""
-    origin: str = ""
-    """The set whose files this one is made from; `make` fetches them by their names."""
+    origins: tuple[str, ...] = ()
+    """The sets whose files this one is made from; `make` fetches them by their names."""
     files: tuple[File, ...] = ()
 
 
@@ -145,16 +145,17 @@ DESCRIPTIONS = {
         note="Made from cmudict, without stress. Validation and test have one line for each word, "
         "with “ | ” between its pronunciations.",
         make=_derived("pronunciation"),
-        origin="cmudict",
+        origins=("cmudict",),
     ),
     "spelling-correction": Dataset(
-        what="misspellings and the right words: 151,904 / 1,108 / 531 pairs",
+        what="misspellings and the right words: 151,904 / 1,108 / 531 pairs; 124,644 words",
         licence="research",
         source="https://titan.dcs.bbk.ac.uk/~ROGER/corpora.html",
         note="Made from spelling: Birkbeck and Wikipedia with made-up misspellings of their "
-        "words to learn from, Aspell, whose pairs are taken out of these, for the test.",
+        "words to learn from, Aspell, whose pairs are taken out of these, for the test. The words "
+        "are those to learn from and those of cmudict.",
         make=_derived("spelling_correction"),
-        origin="spelling",
+        origins=("spelling", "cmudict"),
     ),
     "tatoeba-deu-eng": Dataset(
         what="everyday sentences, English and German: 169,197 pairs, many of them paraphrases",
@@ -262,6 +263,7 @@ e2f0f0564954d049a1f663f3c7e72899382570a4fe575015169b1117de85ae3c 24597 holbrook-
 - 0 train.tsv
 - 0 validation.tsv
 - 0 test.tsv
+- 0 words.txt
 [tatoeba-deu-eng]
 -
 7a363bf8587f1a9f895583574c7195071b02f9dfdf4d0d6605947c6b5e0c25a8 12266002 deu-eng.tsv.gz

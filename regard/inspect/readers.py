@@ -51,15 +51,7 @@ def translation(
     task: Any, model: Model, text: str, search: Part, target: str | None, length: int
 ) -> Reading:
     source = task.source.encode([text])[0][: task.config.data.longest]
-    output = task.config.output
-    request = Request(
-        start=START,
-        end=END,
-        caps=[int(output.factor * len(source)) + output.extra],
-        forbidden=(PAD, START, UNKNOWN),
-        numbers=(0,),
-        device=model.device,
-    )
+    request = task.request(model, [source], [[]], [0])
     empty = translate.collate([source], [[]], [0]).to(model.device)
     beam = None
     if target is None:

@@ -6,7 +6,8 @@ may follow, and a `DecoderState`, whose rows it chooses. All of them score by
     log p(yₜ | y₁ … yₜ₋₁, x) = log softmax(logits)    in fp32, over the symbols that may stand at t,
 
 so what is forbidden takes no probability. A forced prefix is read token by token, and its tokens
-count in the score with the probability that the model gives them, forbidden or not.
+count in the score with the probability that the model gives them, forbidden or not. Where only
+certain texts may be written, each has the probability that it has among all texts.
 
 Shape letters beside those of `regard.types`: B counts the sentences still in work, W the
 hypotheses of each, C the candidates among which the hypotheses of the next step are chosen.
@@ -23,6 +24,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.choices import ROOT, Choices
 from regard.errors import RecipeError, UserError
 from regard.types import DecoderState
 from regard.values import Range
@@ -70,6 +72,8 @@ class Request:
     """What each sentence must begin with; it is cut at the cap."""
     forbidden: tuple[int, ...] = ()
     """Symbols that are never produced."""
+    choices: Choices | None = None
+    """What may be written, if not anything: no cap must cut one of these texts short."""
     numbers: tuple[int, ...] | None = None
     """Each sentence's number in the whole input: sampling draws by it, not by the batch."""
     device: torch.device | str = "cpu"
@@ -110,6 +114,7 @@ class Frontier:
         self._caps, self._forced = tensor(request.caps), tensor(forced)
         self._prefixes = tensor(prefixes).view(size, longest)
         self._shortest, self._longest = min(forced, default=0), longest
+        self._choices, self._nodes = request.choices, tensor(ROOT).expand(size, 1)
         self._keep((self._caps > 0).nonzero().flatten())
 
     def __len__(self) -> int:
@@ -128,6 +133,11 @@ class Frontier:
         """Let the decoder read the last tokens: log p of each symbol at this step."""
         logits, self.state = self._step(tokens.reshape(-1, 1), self.state)
         log_probs = self._log_probs(logits.float().reshape(*tokens.shape, -1))
+        if self._choices is not None:
+            if self.time:
+                nodes = self._nodes.expand(tokens.shape)
+                self._nodes = self._choices.follow(nodes, tokens)
+            log_probs = log_probs.masked_fill(~self._choices.allowed(self._nodes), -inf)
         if tokens.shape[1] < self._width and self._shortest <= self.time:
             self.state = self.state.expand(self._width)
             log_probs = log_probs.expand(-1, self._width, -1)
@@ -154,6 +164,7 @@ class Frontier:
         if origins is not None and len(self) and origins.shape[1] > 1:
             first = torch.arange(len(self), device=origins.device) * origins.shape[1]
             self.state = self.state.select((first[:, None] + origins).flatten())
+            self._nodes = self._nodes.expand(origins.shape).gather(1, origins)
         self.time += 1
 
     def _keep(self, going: Int[Tensor, "B2"]) -> None:
@@ -161,6 +172,7 @@ class Frontier:
             self.state = self.state.keep(going)
         self.sentences, self._caps = self.sentences[going], self._caps[going]
         self._forced, self._prefixes = self._forced[going], self._prefixes[going]
+        self._nodes = self._nodes[going]
 
 
 def table(

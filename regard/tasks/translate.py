@@ -1,8 +1,9 @@
 """Translate: seq2seq, unaligned. Also spelling, pronunciation: anything that is text to text."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from regard import health
 from regard.alignment import align
+from regard.choices import Choices
 from regard.config import Recipe, Room
 from regard.data import batching, cutting, files, pairs, tokenizers
 from regard.data.batching import Batches
 from regard.data.pairs import Pairs
-from regard.data.readers import Policy, Report, suffix
+from regard.data.readers import Finding, Policy, Report, suffix
 from regard.data.store import Store, pad
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
@@ -40,16 +42,21 @@ PARTS = {
 SIDES = pairs.SIDES
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 """Another engine's search: hypotheses for source symbols (the end not among them)."""
+CHOICES = "choices.txt"
+"""In a run's folder: the texts that may be written, if not any may."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """How long an output may become: factor × the source's symbols + extra."""
+    """How long an output may become: factor × the source's symbols + extra; or what it may be."""
 
     factor: Positive = 2.0
     """Symbols of output for each symbol of input."""
     extra: Natural = 10
     """Symbols on top of that."""
+    choices: str = ""
+    """A file of all that may be written, one text to a line, such as the words of a language;
+    search finds the best of them. Of itself, any text may be written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +76,7 @@ class Config:
     search: Annotated[Part, Room("search", "beam")]
     """How an output is found."""
     output: Output
-    """How long an output may become."""
+    """How long an output may become, or what it may be."""
     evaluation: Evaluation
     """How outputs are scored."""
 
@@ -96,8 +103,17 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
     if config.cutting.dropout and config.tokenizer.kind != "bpe":
         raise RecipeError("cutting.dropout: it needs tokenizer.kind = 'bpe'")
+    _check_choices(config.output.choices != "", config.search)
     _check_files(config.data)
     _check_positions(recipe)
+
+
+def _check_choices(bound: bool, search: Part, length: int | None = None) -> None:
+    """Choices say how long an output may be: another word on it would leave some unfinished."""
+    given = {"search.minimum": search.config.minimum, "length": length}
+    for key, value in given.items():
+        if bound and value:
+            raise RecipeError(f"{key}: the choices say how long an output may be; leave it out")
 
 
 def _check_files(data: files.Config) -> None:
@@ -127,6 +143,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     """
     for part in files.PARTS:
         config.data.paths(part)
+    choices = config.output.choices and config.data.path(config.output.choices, "output.choices")
     report, every = Report(), _pairs(config)
     read = [fields for _, fields in every.read("train", report)]
     if not read:
@@ -142,11 +159,25 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     for side, tokenizer in zip(SIDES, trained, strict=True):
         tokenizer.save(folder / f"{side}.tokenizer.json")
     every.store("train", folder / "store", trained, report)
+    checked = Report()
     if config.data.validation:
-        checked = Report()
         every.store("validation", folder / "store", trained, checked)
-        report.include(checked)
+    if choices:
+        allowed = pairs.listed(choices, trained[1], config.data.longest, checked)
+        text = "".join(f"{text}\n" for text in allowed)
+        (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
+        _count_hopeless(every, allowed, checked)
+    report.include(checked)
     return report
+
+
+def _count_hopeless(every: Pairs, allowed: Container[str], report: Report) -> None:
+    """Tell which targets of the validation part are none of the choices."""
+    paths = every.data.paths("validation")
+    for line, (_, target) in every.read("validation", Report()) if paths else ():
+        if target.strip() not in allowed:
+            what = "targets that output.choices lacks"
+            report.add(Finding(paths[-1], line, what, target[:60]))
 
 
 def _pairs(config: Config) -> Pairs:
@@ -163,6 +194,17 @@ class Task:
         )
         shared = self.source.hash == self.target.hash
         self.sizes = Sizes(source=len(self.source), target=len(self.target), shared=shared)
+
+    @cached_property
+    def choices(self) -> Choices | None:
+        """What may be written, if not anything. Others may be put in its place."""
+        bound = self.config.output.choices
+        return self.among(self.folder / CHOICES, Report()) if bound else None
+
+    def among(self, path: Path, report: Report) -> Choices:
+        """The texts of a file as choices; what cannot be written is told and left out."""
+        texts = pairs.listed(path, self.target, self.config.data.longest, report)
+        return Choices(list(texts.values()), END, len(self.target))
 
     # Learning
 
@@ -238,6 +280,7 @@ class Task:
             model.eval()
         if length is not None and length < 1:
             raise RecipeError(f"length: {length} must be ≥ 1")
+        _check_choices(self.choices is not None, search, length)
         encoded = self.source.encode(inputs)
         forced = self.target.encode(prefixes) if prefixes else [[] for _ in inputs]
         cut = [len(symbols) > self.config.data.longest for symbols in encoded]
@@ -251,7 +294,7 @@ class Task:
         def predicted(ids: list[int]) -> list[Prediction]:
             sources = [encoded[n] for n in ids]
             numbers = [first + n for n in ids]
-            request = self._request(model, sources, [forced[n] for n in ids], numbers, length)
+            request = self.request(model, sources, [forced[n] for n in ids], numbers, length)
             if finder is None:
                 hypotheses = self._search(model, sources, request, search)
             else:
@@ -267,14 +310,15 @@ class Task:
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
 
-    def _request(
+    def request(
         self,
         model: Model,
         sources: list[list[int]],
         forced: list[list[int]],
         numbers: list[int],
-        length: int | None,
+        length: int | None = None,
     ) -> Request:
+        """What is asked of search for these source symbols."""
         output, longest = self.config.output, max(map(len, forced))
         if length is not None and length <= longest:
             raise RecipeError(f"length: {length} symbols, but what is forced has {longest}")
@@ -282,12 +326,21 @@ class Task:
             max(int(output.factor * len(source)) + output.extra, len(prefix) + 1)
             for source, prefix in zip(sources, forced, strict=True)
         ]
+        if length is not None:
+            caps = [min(cap, length) for cap in caps]
+        if self.choices is not None:
+            caps = [self.choices.to(model.device).longest + 1] * len(sources)
+            for prefix in forced:
+                if not self.choices.begin(prefix):
+                    text = self.target.decode(prefix)
+                    raise RecipeError(f"prefix: “{text}”: none of the choices begins so")
         return Request(
             start=START,
             end=END,
-            caps=caps if length is None else [min(cap, length) for cap in caps],
+            caps=caps,
             prefixes=tuple(map(tuple, forced)) if any(forced) else None,
             forbidden=(PAD, START, UNKNOWN),
+            choices=self.choices,
             numbers=tuple(numbers),
             device=model.device,
         )

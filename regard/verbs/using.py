@@ -38,6 +38,7 @@ def evaluate(
     search: Maybe[Search] = None,
     beams: Maybe[int] = None,
     length_penalty: Maybe[float] = None,
+    choices: Maybe[Path] = None,
     against: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
     batch: int = 64,
@@ -61,6 +62,7 @@ def evaluate(
         search: How outputs are found, if not as the recipe says.
         beams: Hypotheses that beam search keeps.
         length_penalty: Exponent of the length by which a score is divided.
+        choices: A file of all that may be written, one text to a line; none: anything may.
         against: Another run: is the difference more than chance? (paired bootstrap)
         checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it.
@@ -77,12 +79,14 @@ def evaluate(
     options = given(search=search, beams=beams, length_penalty=length_penalty)
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
-    predictor = load(run, **opened)
+    predictor = load(run, **opened, **given(choices=choices))
     if output is not None and not output.parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.parent}")
-    other = against and load(against, **opened)
+    other = against and load(against, **opened, **given(choices=choices))
     if other:
         predictor.check_comparable(other)
+    for line in predictor.met:
+        display.warn(line)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
     _tell([prediction.status for prediction in predictions])
@@ -157,6 +161,7 @@ def predict(
     top_p: Maybe[float] = None,
     seed: Maybe[int] = None,
     prefix: Maybe[str] = None,
+    choices: Maybe[Path] = None,
     length: Maybe[int] = None,
     format: Literal["text", "jsonl"] = "text",
     checkpoint: Checkpoint = "final",
@@ -173,6 +178,7 @@ def predict(
       echo "a dog runs ." | regard predict runs/mine
       regard predict runs/mine input.txt --beams 10 --nbest 3 --format jsonl
       regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
+      regard predict runs/spelling words.txt --choices /usr/share/dict/words
       echo "the time" | regard predict runs/language-model --length 300
       regard predict runs/etth1-linear series.csv > forecast.csv
 
@@ -190,6 +196,7 @@ def predict(
         top_p: Sample among the likeliest symbols that have this probability together.
         seed: Another seed, other samples.
         prefix: What every output must begin with.
+        choices: A file of all that may be written, one text to a line; none: anything may.
         length: Most symbols of an output, if not as the recipe says; where the input's length
             bounds them, only fewer.
         format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
@@ -214,7 +221,9 @@ def predict(
         raise RecipeError("nbest: text has one line for each input: add --format jsonl")
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
-    predictor = load(run, **opened)
+    predictor = load(run, **opened, **given(choices=choices))
+    for line in predictor.met:
+        display.warn(line)
     if file is None and sys.stdin.isatty():
         batch = 1
     stream = predictor.stream(

@@ -361,3 +361,93 @@ def test_the_side_that_is_too_long_is_named(tmp_path: Path):
         UserError, match=rf"{re.escape(str(tmp_path / 'b'))}:1: more than 3 .*x x x"
     ):
         Run.create(tmp_path / "run", recipe)
+
+
+# Choices
+
+CHOSEN = ["Haus", "Baum rot", "ein Hund läuft", "der Baum"]
+
+
+def choices(folder: Path, *lines: str) -> Path:
+    path = folder / "choices.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("search", ["beam", "greedy", "sample"])
+def test_nothing_but_the_choices_is_written(
+    search: str, predictor: regard.Predictor, tmp_path: Path
+):
+    bound = regard.load(predictor.run.folder, choices=choices(tmp_path, *CHOSEN, "", "Haus"))
+    one = list(bound.predictions(LINES, search=search, batch=1))
+    many = list(bound.predictions(LINES, search=search, batch=128))
+    assert {p.text for p in one if p.status != "empty"} <= set(CHOSEN)
+    assert [p.text for p in one if p.status == "empty"] == ["", ""]
+    assert [p.text for p in one] == [p.text for p in many]
+    assert {p.status for p in one} <= {"ok", "empty", "unknown"}, "none is cut short"
+    assert bound.met == []
+
+
+def test_a_wide_beam_takes_the_likeliest_choice(predictor: regard.Predictor, tmp_path: Path):
+    bound = regard.load(predictor.run.folder, choices=choices(tmp_path, *CHOSEN))
+    lines = corpus.sentences(20, seed=5)
+    found = bound.predict(lines, beams=8, length_penalty=0.0)
+    for line, text in zip(lines, found, strict=True):
+        scores = predictor.score([line] * len(CHOSEN), CHOSEN)
+        best = max(range(len(CHOSEN)), key=lambda n: scores[n]["log_prob"])
+        assert text == CHOSEN[best]
+    assert len(set(found)) > 1
+
+
+def test_choices_of_the_recipe_go_with_the_run(tmp_path: Path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    path = choices(folder, *CHOSEN, "zz Haus", " ".join(["Haus"] * 21))
+    run = prepared(tmp_path, "output.choices=choices.txt")
+    path.unlink()
+    met = json.loads((run.folder / "data.json").read_text(encoding="utf-8"))
+    assert met["skipped"]["symbols that no training text has"] == 1
+    assert met["skipped"]["more than 20 symbols (data.longest)"] == 1
+    right = (folder / "validation.target").read_text(encoding="utf-8").splitlines()
+    lacking = sum(line not in CHOSEN for line in right)
+    assert met["skipped"]["targets that output.choices lacks"] == lacking > 0
+    assert f"{path}:5: “zz Haus”" in " ".join(met["report"])
+    assert run.task.choices.longest == 3  # type: ignore[attr-defined]
+    model = build(run.recipe.model, run.task.sizes)
+    found = run.task.predict(model, LINES, run.recipe.task.search)
+    assert {p.text for p in found} <= {*CHOSEN, ""}
+
+
+def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
+    folder = predictor.run.folder
+    path = choices(tmp_path, *CHOSEN, "zz")
+    bound = regard.load(folder, choices=path)
+    assert bound.met == [
+        "1 × symbols that no training text has:", f"  {path}:5: “zz”"
+    ]  # fmt: skip
+    with pytest.raises(RecipeError, match="prefix: “rot”: none of the choices begins so"):
+        bound.predict(["ka"], prefixes=["rot"])
+    assert bound.predict(["ka"], prefixes=["Baum"]) == ["Baum rot"]
+    with pytest.raises(RecipeError, match="length: the choices say how long"):
+        bound.predict(["ka"], length=4)
+    with pytest.raises(RecipeError, match=r"search\.minimum: the choices say how long"):
+        bound.predict(["ka"], minimum=4)
+    for options in ({"engine": "ctranslate2"}, {"quantization": "int8"}, {"shortlist": True}):
+        with pytest.raises(RecipeError, match="choices: CTranslate2 writes any text"):
+            regard.load(folder, choices=path, **options)
+    with pytest.raises(UserError, match="there is no text that could be written"):
+        regard.load(folder, choices=choices(tmp_path, "zz", ""))
+    with pytest.raises(UserError, match=r"choces\.txt: no such file .*; did you mean choices\.txt"):
+        regard.load(folder, choices=tmp_path / "choces.txt")
+    path.write_bytes(b"Haus\n\xff\n")
+    with pytest.raises(UserError, match=r"choices\.txt:2: not UTF-8"):
+        regard.load(folder, choices=path)
+    assert regard.load(folder, choices="none").predict(LINES) == predictor.predict(LINES)
+
+
+def test_choices_that_a_recipe_cannot_have(tmp_path: Path):
+    with pytest.raises(RecipeError, match=r"output\.choices: .*words\.txt: there is no such file"):
+        prepared(tmp_path, "output.choices=words.txt")
+    with pytest.raises(RecipeError, match=r"search\.minimum: the choices say how long"):
+        prepared(tmp_path, "output.choices=words.txt", "search.minimum=2")
+    assert not (tmp_path / "run").exists()

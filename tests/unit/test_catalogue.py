@@ -14,6 +14,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,11 @@ def put_set(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Make the catalogue hold one small set of this name."""
 
     def put(name: str, *files: File, make=None, note="") -> None:
-        about = {"what": "a small set", "licence": "none", "source": "https://example.org/home"}
+        about: dict[str, Any] = {
+            "what": "a small set",
+            "licence": "none",
+            "source": "https://example.org/home",
+        }
         dataset = Dataset(**about, note=note, make=make, files=files)
         monkeypatch.setattr(catalogue, "CATALOGUE", {name: dataset})
 
@@ -477,6 +482,22 @@ def test_home_is_where_the_platform_keeps_caches(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sys, "platform", platform)
     assert catalogue.home() == tmp_path / expected
+
+
+def test_a_set_can_be_made_from_two_others(home: Path, monkeypatch: pytest.MonkeyPatch):
+    def made(letter: str, *origins: str) -> Dataset:
+        def make(folder: Path, fetch: Callable[[str], Path]) -> None:
+            parts = [fetch(f"{origin}.txt").read_text() for origin in origins]
+            (folder / f"{letter}.txt").write_text("".join([*parts, letter]))
+
+        file = File(f"{letter}.txt", 0, "", "")
+        about: dict[str, Any] = {"what": "w", "licence": "l", "source": "https://example.org"}
+        return Dataset(**about, make=make, origins=origins, files=(file,))
+
+    both = {"a": made("a"), "b": made("b"), "c": made("c", "a", "b")}
+    monkeypatch.setattr(catalogue, "CATALOGUE", both)
+    assert (catalogue.get("c") / "c.txt").read_text() == "abc"
+    assert {each.name for each in home.iterdir()} == {"a", "b", "c"}
 
 
 # The table

@@ -91,6 +91,7 @@ FILES = {
     "missp.dat": "$their\nthier\ntheir\nther\n$a_lot\nalot\n$Nevada\nnevade\n"
     "$deceive\ndecieve\n$piece\npeice\n$conceive\nconceve\n",
     "wikipedia.dat": "$receive\nrecieve\n$their\nthier\n",
+    "cmudict.dict": "a AH0\na(2) EY1\nain't EY1 N T\na.m. EY1 EH2 M\npiece P IY1 S\n",
     "aspell.dat": "$Nevada\nnevade\n$receive\nRecieve\n$unknown\nunkown\n",
 }
 
@@ -134,6 +135,14 @@ def test_no_pair_of_the_test_is_learnt_from_in_any_case(tmp_path: Path):
     assert ["concieve", "conceive"] in found["train"]
     assert len(found["train"]) == len(set(map(tuple, found["train"])))
     assert spelling(tmp_path) == found
+
+
+def test_which_words_there_are(tmp_path: Path):
+    """What may be answered: the test says nothing of it."""
+    spelling(tmp_path)
+    found = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
+    words = {"their", "a lot", "Nevada", "receive", "deceive", "piece", "conceive"}
+    assert found == sorted(words | {"a", "ain't"})
 
 
 # The catalogue

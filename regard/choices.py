@@ -1,0 +1,66 @@
+"""The texts that may be written, where not any may: a tree of their symbols."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+ROOT = 0
+
+
+class Choices:
+    """A node is how some of the texts begin, 0 the empty beginning; an edge adds a symbol.
+
+    Nodes are numbered by length, then in order. So all edges, each one number node · V + symbol,
+    are sorted, the edges of a node lie side by side, and edge k leads to node k + 1: one sorted
+    row of numbers is the whole tree. The end symbol is an edge, too, to a node that has none.
+    """
+
+    def __init__(self, texts: Sequence[Sequence[int]], end: int, size: int) -> None:
+        """`texts` are symbols without the end; `size` is the number V of symbols there are."""
+        self.longest = max(map(len, texts))
+        rows = np.full((len(texts), self.longest + 1), -1, np.int32)
+        for row, text in zip(rows, texts, strict=True):
+            row[: len(text)], row[len(text)] = text, end
+        rows = np.unique(rows, axis=0)  # sorted, −1 first
+        new = np.ones(rows.shape, bool)  # where a beginning stands that the row above has not
+        new[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
+        new &= rows >= 0
+        nodes, count, edges = np.full(len(rows), ROOT), 0, []
+        for symbols, first in zip(rows.T, new.T, strict=True):
+            edges.append(nodes[first] * size + symbols[first])
+            nodes = count + first.cumsum()
+            count += int(first.sum())
+        self.size, self.edges = size, torch.from_numpy(np.concatenate(edges))
+
+    def to(self, device: torch.device | str) -> "Choices":
+        """Its edges where the decoder is."""
+        self.edges = self.edges.to(device)
+        return self
+
+    def follow(self, nodes: Int[Tensor, "B W"], symbols: Int[Tensor, "B W"]) -> Int[Tensor, "B W"]:
+        """The node that each symbol leads to; −1, from which none goes on, where there is none."""
+        wanted = nodes * self.size + symbols
+        places = torch.searchsorted(self.edges, wanted).clamp(max=len(self.edges) - 1)
+        return torch.where(self.edges[places] == wanted, places + 1, -1)
+
+    def allowed(self, nodes: Int[Tensor, "B W"]) -> Bool[Tensor, "B W V"]:
+        """Which symbols may follow."""
+        flat = nodes.flatten()
+        first, stop = (torch.searchsorted(self.edges, n * self.size) for n in (flat, flat + 1))
+        counts = stop - first  # edges of each node
+        rows = torch.repeat_interleave(counts)  # … and whose each of all of them is
+        before = (counts.cumsum(0) - counts)[rows]
+        edges = first[rows] + torch.arange(len(rows), device=rows.device) - before
+        found = torch.zeros(len(flat), self.size, dtype=torch.bool, device=flat.device)
+        found[rows, self.edges[edges] % self.size] = True
+        return found.view(*nodes.shape, self.size)
+
+    def begin(self, symbols: Sequence[int]) -> bool:
+        """Whether some text begins so."""
+        node = torch.full((1, 1), ROOT, device=self.edges.device)
+        for symbol in symbols:
+            node = self.follow(node, torch.full_like(node, symbol))
+        return bool(node >= ROOT)
