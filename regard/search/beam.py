@@ -91,8 +91,9 @@ def search(
     At each step the 2 · beams best candidates of a sentence are found. Of the first `beams`, those
     that end are taken as results, and at the cap all; the best `beams` that do not end go on.
     A sentence is done at its cap, or with beams · patience results. Where α = 0 it is done once
-    its best candidate was taken and there are `nbest`: what goes on can only become worse.
-    CTranslate2 does the same, except that it counts a forced prefix as certain.
+    `nbest` results are better than all that goes on, which can only become worse. CTranslate2 does
+    the same, except that it counts a forced prefix as certain, and that where α = 0 it only waits
+    for the best result, and for `nbest` of any kind.
     """
     frontier = Frontier(step, state, request, width=config.beams, minimum=config.minimum)
     size = len(frontier)
@@ -100,7 +101,7 @@ def search(
     totals = torch.zeros(size, 1, device=request.device)
     chosen = torch.zeros_like(tokens)  # which candidates of the last step are followed
     count = torch.zeros_like(frontier.sentences)  # results so far
-    led = torch.zeros_like(count, dtype=torch.bool)  # whether a best candidate is among them
+    best = torch.full((size, config.nbest), -inf, device=request.device)  # Σ log p of the best
     layers = []
     while len(frontier):
         log_probs = frontier.read(tokens)  # (B, W, V)
@@ -117,13 +118,17 @@ def search(
         totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
         for observer in _observers.get():
             observer(layers[-1], chosen)
-        count, led = count + taken.sum(1), led | taken[:, 0]
-        done = count >= config.enough if config.length_penalty else led & (count >= config.nbest)
+        if config.length_penalty:
+            count = count + taken.sum(1)
+            done = count >= config.enough
+        else:
+            best = torch.cat([best, sums.where(taken, -inf)], 1).topk(config.nbest).values
+            done = best[:, -1] >= totals[:, 0]
         going = (~(done | frontier.full) & (totals[:, 0] > -inf)).nonzero().flatten()
         tokens, origins = symbols.gather(1, chosen), origins.gather(1, chosen)
         if len(going) < len(frontier):
-            tokens, origins, totals, chosen, count, led = (
-                values[going] for values in (tokens, origins, totals, chosen, count, led)
+            tokens, origins, totals, chosen, count, best = (
+                values[going] for values in (tokens, origins, totals, chosen, count, best)
             )
         frontier.advance(going, origins)
     return _results(layers, request, config)

@@ -300,6 +300,7 @@ def test_unsupported_models_are_refused_with_the_reason(tmp_path: Path):
         (Part("greedy", greedy.Config()), {}, None),
         (Part("sample", sample.Config()), {}, "sample"),
         (Part("beam", beam.Config(beams=1, patience=2.0)), {}, "patience"),
+        (Part("beam", beam.Config(nbest=2, length_penalty=0.0)), {}, "before the n best are found"),
         (Part("beam", beam.Config(beams=28)), {}, "28 beams"),
         (Part("beam", beam.Config()), {"prefixes": True}, "prefix"),
         (Part("beam", beam.Config()), {"device": "cuda:1"}, "cuda:1"),

@@ -122,10 +122,9 @@ ENDLESS = markov({START: {A: 1.0}, A: {A: 0.5, B: 0.5}, B: {A: 0.5, B: 0.5}})
 def test_wide_beam_is_exhaustive_search(alpha: float) -> None:
     table = random_tables(3)
     caps = [4, 2, 3]
-    nbest = 12 if alpha else 1  # without a length penalty the search stops at the best one
-    results = run(beam, table, ask(caps), beams=150, length_penalty=alpha, nbest=nbest)
+    results = run(beam, table, ask(caps), beams=150, length_penalty=alpha, nbest=12)
     for rows, cap, found in zip(table, caps, results, strict=True):
-        best = everything(rows, cap, alpha)[:nbest]
+        best = everything(rows, cap, alpha)[:12]
         assert [(h.tokens, h.finished) for h in found] == [(t, f) for t, _, f in best]
         assert [h.score for h in found] == pytest.approx([s for _, s, _ in best], abs=1e-5)
 
@@ -183,6 +182,14 @@ def test_length_penalty(alpha: float, tokens: tuple[int, ...], score: float) -> 
     ((found,),) = run(beam, LENGTHS, ask([9]), beams=3, length_penalty=alpha)
     assert found.tokens == tokens
     assert found.score == pytest.approx(score)
+
+
+def test_the_second_best_is_waited_for_without_penalty() -> None:
+    """Nothing has 0.6, and A 0.04 as soon as two have ended; A C, one step later, has 0.36."""
+    table = markov({START: {END: 0.6, A: 0.4}, A: {C: 0.9, END: 0.1}, C: {END: 1.0}})
+    (found,) = run(beam, table, ask([9]), beams=3, length_penalty=0.0, nbest=2)
+    assert [h.tokens for h in found] == [(), (A, C)]
+    assert [h.score for h in found] == pytest.approx([log(0.6), log(0.36)])
 
 
 def test_patience() -> None:
