@@ -3,17 +3,19 @@
 import difflib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from inspect import cleandoc
+from inspect import cleandoc, signature
+from itertools import pairwise
 
 import tyro
 
 from regard import __version__
 from regard.errors import RecipeError, UserError
 from regard.verbs import learning, looking, using
-from regard.verbs.common import INTERRUPTED
+from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
     tyro.conf.OmitArgPrefixes,
@@ -21,6 +23,8 @@ STYLE = (
     tyro.conf.DisallowNone,
     tyro.conf.PositionalMetavarFromFieldName,
 )
+CHANGE = re.compile(r"\w+(\.\w+)*=")
+"""How a change to a recipe begins."""
 # A verb's parameters are its options, its docstring is its page, with examples.
 VERBS: dict[str, Callable[..., None]] = {
     function.__name__: function
@@ -74,10 +78,9 @@ def _run(arguments: list[str]) -> None:
     """Let the verb's own page and parser answer; the overview where there is no verb."""
     name = arguments[0] if arguments else "--help"
     if name in VERBS:
-        page = cleandoc(VERBS[name].__doc__ or "").partition("\n\nArgs:")[0]
-        tyro.cli(
-            VERBS[name], prog=f"regard {name}", description=page, args=arguments[1:], config=STYLE
-        )
+        verb, given = VERBS[name], _in_order(VERBS[name], arguments[1:])
+        page = cleandoc(verb.__doc__ or "").partition("\n\nArgs:")[0]
+        tyro.cli(verb, prog=f"regard {name}", description=page, args=given, config=STYLE)
     elif name == "--version":
         print(__version__)
     elif name.startswith("-"):
@@ -90,3 +93,19 @@ def _run(arguments: list[str]) -> None:
         near = difflib.get_close_matches(name, VERBS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
         raise RecipeError(f"there is no {name!r}; {hint}")
+
+
+def _in_order(verb: Callable[..., None], arguments: list[str]) -> list[str]:
+    """Changes to a recipe last: they may stand anywhere, but the parser wants them side by side."""
+    parameters = signature(verb).parameters.values()
+    if not any(parameter.name == "overrides" for parameter in parameters):
+        return arguments
+    flags = [f"--{parameter.name}" for parameter in parameters if parameter.annotation is Flag]
+    changes = [
+        n
+        for n, (before, argument) in enumerate(pairwise(["", *arguments]))
+        if CHANGE.match(argument)
+        and (not before.startswith("--") or "=" in before or before in flags)
+    ]
+    rest = [argument for n, argument in enumerate(arguments) if n not in changes]
+    return rest + [arguments[n] for n in changes]

@@ -194,6 +194,36 @@ def test_train_writes_json_alone_to_stdout(call, tmp_path: Path):
     assert "update 2: loss" in result.err
 
 
+def test_changes_may_stand_anywhere(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    recipe = corpus.write(tmp_path / "corpus")
+    monkeypatch.chdir(tmp_path)
+    result = call(
+        "train", recipe, "train.updates=2", "--to", "rate=1", "train.save=1", "--json",
+        "train.validate=1", "seed=4", f"--from={corpus.trained()}", "train.record=1",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    chosen = config.load(tmp_path / "rate=1" / "recipe.toml")
+    assert chosen.seed == 4
+    assert (chosen.train.updates, chosen.train.save, chosen.train.validate) == (2, 1, 1)
+
+
+def test_choices_are_all_that_is_written(call, tmp_path: Path):
+    words = tmp_path / "words.txt"
+    words.write_text("Haus\nrot\nzz\n", encoding="utf-8")
+    lines = b"ka lo\n\nmi\n"
+    found = call("predict", corpus.trained(), "--choices", words, data=lines)
+    assert found.code == 0 and {*found.out.splitlines()} <= {"Haus", "rot", ""}
+    assert found.out.splitlines()[1] == ""
+    assert f"{words}:3: “zz”" in found.err
+    free = call("predict", corpus.trained(), data=lines)
+    assert call("predict", corpus.trained(), "--choices", "none", data=lines).out == free.out
+    scored = call("evaluate", corpus.trained(), "--choices", words, "--output", tmp_path / "out")
+    assert scored.code == 0 and f"{words}:3: “zz”" in scored.err
+    assert {*(tmp_path / "out").read_text(encoding="utf-8").split()} <= {"Haus", "rot"}
+    refused = call("predict", corpus.trained(), "--choices", tmp_path / "word.txt", data=lines)
+    assert refused.code == 1 and "did you mean words.txt?" in refused.err
+
+
 def test_evaluate(call, tmp_path: Path):
     plain = call("evaluate", corpus.trained(), "--output", tmp_path / "out.txt")
     assert plain.code == 0
