@@ -26,14 +26,22 @@ LIKELIHOOD = ("log_prob", "perplexity", "bits_per_character")
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Say what takes its time; how long it took, where nobody watches."""
+def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Say what takes its time; how long it took, where nobody watches.
+
+    What is given is told how far a file is: its name, bytes so far, all of them (0 if unknown).
+    """
     start = time.perf_counter()
     if errors.is_terminal:
-        with errors.status(f"{what} …"):
-            yield
+        with errors.status(Text(f"{what} …")) as status:
+
+            def far(name: str, done: int, total: int) -> None:
+                whole = f" of {total / 1e6:,.1f}" if total else ""
+                status.update(Text(f"{what} … {name}: {done / 1e6:,.1f}{whole} MB"))
+
+            yield far
     else:
-        yield
+        yield lambda name, done, total: None
         errors.print(f"{what}: {time.perf_counter() - start:.1f} s", markup=False)
 
 

@@ -118,8 +118,9 @@ def data(
     if name is None:
         raise RecipeError(f"data {action}: which one? `regard data list` has them all")
     if action == "get":
-        with display.waiting(f"getting {name}"):
-            folder = catalogue.get(name, source.expanduser() if source else None)
+        local = source.expanduser() if source else None
+        with display.waiting(f"getting {name}") as far:
+            folder = catalogue.get(name, local, progress=far)
         say({"name": name, "folder": str(folder)} if json else str(folder))
     else:
         entry = catalogue.describe(name)
