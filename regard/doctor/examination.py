@@ -154,6 +154,7 @@ def _texts(recipe: Recipe, parts: Sequence[Part], given: Run | None) -> Iterator
     shown = ", ".join(f"{part.name} {len(part):,}{'' if part.whole else '+'}" for part in parts)
     yield finding("data.counts", "data", f"examples: {shown}")
     for part in parts:
+        yield from examples.header(part)
         yield from text.check(part)
     yield from text.markup(parts)
     yield from text.compare(parts, lowercase=lowercase)

@@ -1,7 +1,9 @@
-"""What stands in the data twice: in the training part, or in two parts."""
+"""What stands in the data twice, in the training part or in two parts; what is no example."""
 
+import re
 from collections.abc import Iterator, Sequence
 
+from regard.data.readers import suffix
 from regard.doctor.findings import Finding, Severity, counted, finding
 from regard.doctor.reading import Part
 
@@ -12,6 +14,27 @@ LEAKED = (0.01, 0.1, 0.5)
 """Shares of a part: of long examples for a warning, for an error, of all examples for an error."""
 EVIDENCE = 20
 """Fewer examples than this are no error: a tiny part may be meant to be known by heart."""
+
+
+TABLES = (".tsv", ".csv")
+NAMES = re.compile(
+    "source|target|src|tgt|trg|input|output|text|sentence|review|question|answer|word|"
+    "labels?|class|category|sentiment|tags?|"
+    "english|german|french|spanish|italian|dutch|portuguese|russian|chinese|japanese|"
+    "en|de|fr|es|it|nl|pt|ru|zh|ja|eng|deu|ger|fra|fre|spa|ita|nld|por|rus|zho|jpn"
+)
+"""How people call columns."""
+
+
+def header(part: Part) -> Iterator[Finding]:
+    """A first line all of whose cells are names of columns."""
+    side = part.sides[0]
+    path, line = side.where[0]
+    cells = [each.lines[0] for each in part.sides] + [" ".join(part.labels[0])]
+    names = [cell.strip().lower() for cell in cells if cell.strip()]
+    if line == 1 and suffix(path) in TABLES and len(names) > 1 and all(map(NAMES.fullmatch, names)):
+        what = f"looks like the names of the columns of {part.key}, but is taken for an example"
+        yield finding("data.header", side.place(0), what, ", ".join(names))
 
 
 def keys(part: Part) -> list[str]:

@@ -41,6 +41,11 @@ KINDS = {
         "Lines that are no examples: bad JSON or CSV, a wrong number of columns, a missing key.",
         "mend the lines, or leave them out with data.broken = 'skip'",
     ),
+    "data.header": Kind(
+        "warning",
+        "The first line of a table has names of columns, and is taken for an example.",
+        "say that it is none: data.header = true",
+    ),
     "data.empty": Kind(
         "warning",
         "Examples of which a side is empty. They are left out of training; in a test, they count.",

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,30 @@ def labelled(count: int, seed: int, names: tuple[str, ...] = ("good", "bad")):
 def test_clean_labels_have_no_error_and_no_warning(tmp_path):
     found = glance(classify(tmp_path, labelled(300, 1), labelled(200, 2)))
     assert codes(found) == ["data.counts"]
+
+
+def test_names_of_columns_are_no_example(tmp_path):
+    rows = labelled(60, 1)
+    found = glance(classify(tmp_path, [("label", "text"), *rows], labelled(20, 2)))
+    assert [(each.code, each.place) for each in found if each.code == "data.header"] == [
+        ("data.header", f"{tmp_path / 'train.tsv'}:1")
+    ]
+    told = classify(tmp_path, [("label", "text"), *rows], [("label", "text"), *labelled(20, 2)])
+    told = replace(told, task=replace(told.task, data=replace(told.task.data, header=True)))
+    assert "data.header" not in codes(glance(told))
+    only = [("good", "text"), *rows]
+    assert "data.header" not in codes(glance(classify(tmp_path, only, labelled(20, 2))))
+
+
+@pytest.mark.parametrize(
+    ("first", "warned"),
+    [("en,de", True), ("Source,Target", True), ("a red house,ein rotes Haus", False)],
+)
+def test_names_of_columns_are_no_pair(first, warned, tmp_path):
+    lines = [f"{word} {n},{word} {n}" for n, word in enumerate(WORDS)]
+    path = write(tmp_path / "pairs.csv", [first, *lines])
+    recipe = config.from_table({"task": "translate", "data": {"train": [path]}})
+    assert ("data.header" in codes(glance(recipe))) == warned
 
 
 def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
