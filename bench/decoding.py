@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bench import machine
 from bench.batches import folder_of
 from bench.peers import HOME, Contestant, race, start
@@ -120,7 +118,7 @@ def _flops(model: Model, sources: list[list[int]], written: float) -> float:
     }
     read = [n for n in weights if n.startswith("encoder") or "cross.key_value" in n]
     reading = sum(weights[name] for name in read)
-    vocabulary = model.head.weight.numel()  # type: ignore[attr-defined]
+    vocabulary: int = model.head.weight.numel()  # type: ignore[attr-defined]
     writing = vocabulary + sum(
         size for name, size in weights.items() if name.startswith("decoder") and name not in read
     )
@@ -151,7 +149,6 @@ def to_huggingface(model: Model, recipe: config.Recipe, folder: Path) -> None:
     from transformers import PegasusConfig, PegasusForConditionalGeneration
 
     side = recipe.model.encoder.config
-    weights = dict(model.named_parameters())
     symbols = model.head.weight.shape[0]  # type: ignore[attr-defined]
     made = PegasusForConditionalGeneration(
         PegasusConfig(
@@ -174,14 +171,14 @@ def to_huggingface(model: Model, recipe: config.Recipe, folder: Path) -> None:
     ).eval()
     state = made.state_dict()
     for name in state:
-        if (value := _pegasus(name, weights, model)) is not None:
+        if (value := _pegasus(name, model)) is not None:
             state[name].copy_(value)
     made.load_state_dict(state)
     made.save_pretrained(folder)
 
 
-def _pegasus(name: str, weights: dict[str, Any], model: Model) -> torch.Tensor | None:
-    """Our value for one of Pegasus's names."""
+def _pegasus(name: str, model: Model) -> Any:
+    """Our tensor for one of Pegasus's names; None if we have none."""
     parts = name.split(".")
     if name == "final_logits_bias":
         return None

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
         "import regard": [sys.executable, "-c", "import regard"],
         "python alone": [sys.executable, "-c", "pass"],
     }
-    seconds = {name: machine.best(lambda c=c: _run(c), 5) for name, c in commands.items()}
+    seconds = {name: machine.best(partial(_run, c), 5) for name, c in commands.items()}
     for name, value in seconds.items():
         print(f"{name:>16}  {value:6.3f} s")
     return {"unit": "seconds", "ratio": {}, "figures": seconds}

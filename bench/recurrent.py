@@ -57,7 +57,7 @@ def _race(options: argparse.Namespace, name: str, recipe: dict[str, Any]) -> dic
 def _weights(recipe: dict[str, Any], sizes: dict[str, int]) -> int:
     """How many weights each token meets in a product."""
     model = recipe["model"]
-    dim = model["dim"]
+    dim = int(model["dim"])
     if "decoder" in model:
         return int(model["decoder"]["layers"] * 8 * dim * dim + dim * sizes["target"])
     return 2 * 8 * dim * dim + 2 * dim * dim

@@ -107,7 +107,7 @@ def _options(
 
 def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:
     """Of the matrix products for one target token, forward and backward: 6 per weight used."""
-    dim, inner, layers = size["dim"], size["inner"], size["layers"]
+    dim, inner, layers = (int(size[name]) for name in ("dim", "inner", "layers"))
     encoder = layers * (4 * dim * dim + 2 * dim * inner)
     decoder = layers * (6 * dim * dim + 2 * dim * inner)
     memory = layers * 2 * dim * dim  # the keys and values of the source
