@@ -1,7 +1,7 @@
 """Translate: seq2seq, unaligned. Also spelling, pronunciation: anything that is text to text."""
 
 import math
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -110,7 +110,7 @@ def check(recipe: Recipe) -> None:
 
 def _check_choices(bound: bool, search: Part, length: int | None = None) -> None:
     """Choices say how long an output may be: another word on it would leave some unfinished."""
-    given = {"search.minimum": search.config.minimum, "length": length}
+    given = {"search.minimum": getattr(search.config, "minimum", 0), "length": length}
     for key, value in given.items():
         if bound and value:
             raise RecipeError(f"{key}: the choices say how long an output may be; leave it out")
@@ -163,16 +163,16 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     if config.data.validation:
         every.store("validation", folder / "store", trained, checked)
     if choices:
-        allowed = pairs.listed(choices, trained[1], config.data.longest, checked)
-        text = "".join(f"{text}\n" for text in allowed)
-        (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
-        _count_hopeless(every, allowed, checked)
+        _store_choices(choices, folder, every, trained[1], checked)
     report.include(checked)
     return report
 
 
-def _count_hopeless(every: Pairs, allowed: Container[str], report: Report) -> None:
-    """Tell which targets of the validation part are none of the choices."""
+def _store_choices(path: Path, folder: Path, every: Pairs, by: Tokenizer, report: Report) -> None:
+    """Keep what may be written, and tell which targets of the validation part may not."""
+    allowed = pairs.listed(path, by, every.data.longest, report)
+    text = "".join(f"{text}\n" for text in allowed)
+    (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
     paths = every.data.paths("validation")
     for line, (_, target) in every.read("validation", Report()) if paths else ():
         if target.strip() not in allowed:
