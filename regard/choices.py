@@ -20,25 +20,22 @@ class Choices:
 
     def __init__(self, texts: Sequence[Sequence[int]], end: int, size: int) -> None:
         """`texts` are symbols without the end; `size` is the number V of symbols there are."""
-        self.longest = max(map(len, texts))
-        rows = np.full((len(texts), self.longest + 1), -1, np.int32)
-        for row, text in zip(rows, texts, strict=True):
-            row[: len(text)], row[len(text)] = text, end
-        rows = np.unique(rows, axis=0)  # sorted, −1 first
-        new = np.ones(rows.shape, bool)  # where a beginning stands that the row above has not
-        new[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
-        new &= rows >= 0
-        nodes, count, edges = np.full(len(rows), ROOT), 0, []
-        for symbols, first in zip(rows.T, new.T, strict=True):
-            edges.append(nodes[first] * size + symbols[first])
-            nodes = count + first.cumsum()
-            count += int(first.sum())
-        self.size, self.edges = size, torch.from_numpy(np.concatenate(edges))
+        lengths = np.array([len(text) + 1 for text in texts], np.int64)
+        symbols = np.fromiter((s for text in texts for s in (*text, end)), np.int64, lengths.sum())
+        first = lengths.cumsum() - lengths  # where each text begins
+        nodes, count, edges = np.full(len(texts), ROOT, np.int64), ROOT, []
+        self.size, self.longest = size, int(lengths.max()) - 1
+        for depth in range(self.longest + 1):
+            going = lengths > depth
+            nodes, lengths, first = nodes[going], lengths[going], first[going]
+            new, which = np.unique(nodes * size + symbols[first + depth], return_inverse=True)
+            edges.append(new)
+            nodes, count = count + 1 + which, count + len(new)
+        self.edges = torch.from_numpy(np.concatenate(edges))
 
-    def to(self, device: torch.device | str) -> "Choices":
-        """Its edges where the decoder is."""
+    def to(self, device: torch.device | str) -> None:
+        """Go where the decoder is."""
         self.edges = self.edges.to(device)
-        return self
 
     def follow(self, nodes: Int[Tensor, "B W"], symbols: Int[Tensor, "B W"]) -> Int[Tensor, "B W"]:
         """The node that each symbol leads to; −1, from which none goes on, where there is none."""

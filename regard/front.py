@@ -45,10 +45,10 @@ class Predictor:
         engine: Engine = "auto",
         quantization: Quantization = "float32",
         shortlist: bool = False,
-        choices: str | Path | None = None,
+        choices: str | Path | Sequence[str] | None = None,
     ) -> None:
-        """`choices` is a file of all that may be written, "none" if anything may: the recipe's
-        own otherwise."""
+        """`choices` are all the texts that may be written, or a file of them, "none" if anything
+        may; the recipe's own otherwise."""
         bound_caches()
         self.run = run
         self.task = run.task
@@ -66,12 +66,13 @@ class Predictor:
         self._choose = cache(partial(ctranslate2.choose, run.recipe, self.task.sizes))
         self._obstacle = cache(partial(ctranslate2.obstacle, run.recipe, self.task.sizes))
 
-    def _choose_among(self, choices: str | Path) -> None:
+    def _choose_among(self, choices: str | Path | Sequence[str]) -> None:
         task: Any = self.task
         if not hasattr(task, "among"):
             raise RecipeError(f"choices: the task {self.run.recipe.kind} takes none")
         report = Report()
-        task.choices = None if str(choices) == "none" else task.among(Path(choices), report)
+        given = Path(choices) if isinstance(choices, str) else choices
+        task.choices = None if given == Path("none") else task.among(given, report)
         self.met = report.summary()[1:]
 
     def _settled(self, engine: Engine) -> Engine:
@@ -80,7 +81,9 @@ class Predictor:
         exact = self._quantization == "float32" and not self._shortlist
         if getattr(self.task, "choices", None) is not None:
             if engine == "ctranslate2" or not exact:
-                raise RecipeError("choices: CTranslate2 writes any text; the torch engine has them")
+                raise RecipeError(
+                    "choices: CTranslate2 writes any text; take the torch engine, or --choices none"
+                )
             return "torch"
         if engine != "ctranslate2" and exact:
             return engine

@@ -67,7 +67,8 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
     """Birkbeck's and Wikipedia's misspellings, and made-up ones like them of the same words, to
     learn from; Aspell's for the test. No pair of the test is in another part, whatever its case.
 
-    The words there are, “words.txt”: those to learn from, and what cmudict can pronounce."""
+    The words that may be answered, “words.txt”: those to learn from, and those of cmudict that have
+    only letters, with an apostrophe among them or without."""
     test = misspellings(fetch("aspell.dat"))
     real = misspellings(fetch("missp.dat")) + misspellings(fetch("wikipedia.dat"))
     secret = {_folded(pair) for pair in test}

@@ -16,6 +16,8 @@ from regard.errors import RecipeError, UserError
 
 SIDES = ("source", "target")
 BLOCK = 2048
+GIVEN = Path("choices")
+"""What stands for a file's name where texts are given without one."""
 Encode = Callable[[list[str]], list[list[int]]]
 Row = tuple[list[int], ...]
 
@@ -102,11 +104,14 @@ class Pairs:
                 yield tuple(symbols[: data.longest] for symbols in row)
 
 
-def listed(path: Path, by: Tokenizer, longest: int, report: Report) -> dict[str, list[int]]:
-    """The texts of a file, one to a line, and the symbols of each; told and left out is what a
-    model cannot write."""
+def listed(
+    source: Path | Sequence[str], by: Tokenizer, longest: int, report: Report
+) -> dict[str, list[int]]:
+    """Texts, or those of a file, one to a line, and the symbols of each; told and left out is what
+    a model cannot write."""
     broken: Broken = {}
-    texts = [line.strip() for line in lines(path, broken)]
+    path, given = (source, lines(source, broken)) if isinstance(source, Path) else (GIVEN, source)
+    texts = [line.strip() for line in given]
     found: dict[str, list[int]] = {}
     for number, (text, symbols) in enumerate(zip(texts, by.encode(texts), strict=True), 1):
         if number in broken:

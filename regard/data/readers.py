@@ -411,7 +411,8 @@ def _places(path: Path, names: list[str], columns: tuple[str, ...]) -> list[int]
         if names.count(column) != 1:
             which = "two columns" if column in names else "no column"
             raise UserError(
-                f"{path}:1: the header has {which} “{column}”; it reads: {', '.join(names)}"
+                f"{path}:1: the header has {which} “{column}”; it reads: "
+                f"{', '.join(names)}; say by data.columns which are meant"
             )
     return [names.index(column) for column in columns]
 

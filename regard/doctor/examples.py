@@ -21,7 +21,8 @@ NAMES = re.compile(
     "source|target|src|tgt|trg|input|output|text|sentence|review|question|answer|word|"
     "labels?|class|category|sentiment|tags?|"
     "english|german|french|spanish|italian|dutch|portuguese|russian|chinese|japanese|"
-    "en|de|fr|es|it|nl|pt|ru|zh|ja|eng|deu|ger|fra|fre|spa|ita|nld|por|rus|zho|jpn"
+    "en|de|fr|es|it|nl|pt|ru|zh|ja|eng|deu|ger|fra|fre|spa|ita|nld|por|rus|zho|jpn",
+    re.IGNORECASE,
 )
 """How people call columns."""
 
@@ -31,8 +32,9 @@ def header(part: Part) -> Iterator[Finding]:
     side = part.sides[0]
     path, line = side.where[0]
     cells = [each.lines[0] for each in part.sides] + [" ".join(part.labels[0])]
-    names = [cell.strip().lower() for cell in cells if cell.strip()]
-    if line == 1 and suffix(path) in TABLES and len(names) > 1 and all(map(NAMES.fullmatch, names)):
+    names = [cell.strip() for cell in cells if cell.strip()]
+    named = len(names) > 1 and all(map(NAMES.fullmatch, names))
+    if named and line == 1 and suffix(path) in TABLES:
         what = f"looks like the names of the columns of {part.key}, but is taken for an example"
         yield finding("data.header", side.place(0), what, ", ".join(names))
 

@@ -44,7 +44,7 @@ KINDS = {
     "data.header": Kind(
         "warning",
         "The first line of a table has names of columns, and is taken for an example.",
-        "say that it is none: data.header = true",
+        "set data.header = true, and data.columns to the names if they are not the task's own",
     ),
     "data.empty": Kind(
         "warning",

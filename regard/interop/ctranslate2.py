@@ -58,8 +58,6 @@ def supports(recipe: Recipe) -> str | None:
     """Why a recipe's model cannot run in CTranslate2; None if it can."""
     if recipe.kind != "translate":
         return f"the task is {recipe.kind!r}; only 'translate' runs in CTranslate2"
-    if recipe.task.output.choices:
-        return "output.choices: CTranslate2 writes any text"
     parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
     for name, known in parts.items():
         part: Part = getattr(recipe.model, name)

@@ -59,6 +59,7 @@ def export(
     if reason := supports(recipe):
         raise UserError(f"{run.folder} cannot be exported to CTranslate2: {reason}")
     task, model, own = cast(Task, run.task), run.model(checkpoint), recipe.task.search
+    task.choices = None  # CTranslate2 writes any text
     search = Part("beam", beam.Config()) if obstacle(recipe, task.sizes, own) else own
     try:
         with whole(folder) as writing:
@@ -129,18 +130,22 @@ def _alone(tokenizer: Tokenizer, path: Path) -> None:
 def _readme(card: dict[str, Any]) -> str:
     found = card["parity"]
     return README.format(
+        bound=BOUND if card["output"]["choices"] else "",
         quantization=card["quantization"],
         equal=f"{found['equal']:.0%} of {found['sentences']} sentences",
         difference=f"{found['difference']:.1g}",
     )
 
 
+BOUND = """
+The original chooses its outputs from a list; this one writes any text.
+"""
 README = """\
 # A translation model for CTranslate2
 
 Weights in {quantization}. Compared with the original when it was written: the same output for
 {equal}, scores within {difference}.
-
+{bound}
     pip install ctranslate2 tokenizers
 
 ```python

@@ -7,7 +7,7 @@ may follow, and a `DecoderState`, whose rows it chooses. All of them score by
 
 so what is forbidden takes no probability. A forced prefix is read token by token, and its tokens
 count in the score with the probability that the model gives them, forbidden or not. Where only
-certain texts may be written, each has the probability that it has among all texts.
+certain texts may be written, each scores by the probability that it has among all texts.
 
 Shape letters beside those of `regard.types`: B counts the sentences still in work, W the
 hypotheses of each, C the candidates among which the hypotheses of the next step are chosen.
@@ -164,7 +164,8 @@ class Frontier:
         if origins is not None and len(self) and origins.shape[1] > 1:
             first = torch.arange(len(self), device=origins.device) * origins.shape[1]
             self.state = self.state.select((first[:, None] + origins).flatten())
-            self._nodes = self._nodes.expand(origins.shape).gather(1, origins)
+            if self._choices is not None:
+                self._nodes = self._nodes.expand(origins.shape).gather(1, origins)
         self.time += 1
 
     def _keep(self, going: Int[Tensor, "B2"]) -> None:
@@ -172,7 +173,8 @@ class Frontier:
             self.state = self.state.keep(going)
         self.sentences, self._caps = self.sentences[going], self._caps[going]
         self._forced, self._prefixes = self._forced[going], self._prefixes[going]
-        self._nodes = self._nodes[going]
+        if self._choices is not None:
+            self._nodes = self._nodes[going]
 
 
 def table(

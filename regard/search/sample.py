@@ -40,7 +40,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """For each sentence its `samples` hypotheses, the most probable first; they may be equal.
 
-    Scores are by the model's own probabilities, before temperature, top_k and top_p; α = 0.
+    Scores are by the model's own probabilities, before temperature, top_k and top_p; α = 0. With
+    choices each symbol is drawn from those that may follow: texts, therefore, not quite as often
+    as their probabilities say.
     """
     if request.numbers is None:
         raise ValueError("sampling needs the sentences' numbers: the draws depend on them")
@@ -76,7 +78,8 @@ def _least(probs: Float64[Tensor, "B W V"], share: float) -> Float64[Tensor, "B 
     few = min(128, size)
     while True:
         ranked = probs.topk(few).values
-        if few == size or bool((ranked.sum(-1, keepdim=True) >= wanted).all()):
+        # NaN, where a hypothesis has ended and no choice goes on, wants nothing.
+        if few == size or not bool((ranked.sum(-1, keepdim=True) < wanted).any()):
             break
         few = min(8 * few, size)
     before = ranked.cumsum(-1) - ranked

@@ -55,8 +55,8 @@ class Output:
     extra: Natural = 10
     """Symbols on top of that."""
     choices: str = ""
-    """A file of all that may be written, one text to a line, such as the words of a language;
-    search finds the best of them. Of itself, any text may be written."""
+    """A file, beside those of the data, of all that may be written, one text to a line, such as
+    the words of a language: search looks for the best of them. Of itself, any text may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ def _check_choices(bound: bool, search: Part, length: int | None = None) -> None
     given = {"search.minimum": getattr(search.config, "minimum", 0), "length": length}
     for key, value in given.items():
         if bound and value:
-            raise RecipeError(f"{key}: the choices say how long an output may be; leave it out")
+            raise RecipeError(f"{key}: the choices say how long an output may be; set it to 0")
 
 
 def _check_files(data: files.Config) -> None:
@@ -173,9 +173,11 @@ def _store_choices(path: Path, folder: Path, every: Pairs, by: Tokenizer, report
     allowed = pairs.listed(path, by, every.data.longest, report)
     text = "".join(f"{text}\n" for text in allowed)
     (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
-    paths = every.data.paths("validation")
-    for line, (_, target) in every.read("validation", Report()) if paths else ():
-        if target.strip() not in allowed:
+    if not (paths := every.data.paths("validation")):
+        return
+    symbols = set(map(tuple, allowed.values()))
+    for line, (_, target) in every.rows("validation", every.data.policy, Report()):
+        if symbols.isdisjoint(map(tuple, by.encode(every.answers(target)))):
             what = "targets that output.choices lacks"
             report.add(Finding(paths[-1], line, what, target[:60]))
 
@@ -201,9 +203,9 @@ class Task:
         bound = self.config.output.choices
         return self.among(self.folder / CHOICES, Report()) if bound else None
 
-    def among(self, path: Path, report: Report) -> Choices:
-        """The texts of a file as choices; what cannot be written is told and left out."""
-        texts = pairs.listed(path, self.target, self.config.data.longest, report)
+    def among(self, source: Path | Sequence[str], report: Report) -> Choices:
+        """Texts, or those of a file, as choices; what cannot be written is told and left out."""
+        texts = pairs.listed(source, self.target, self.config.data.longest, report)
         return Choices(list(texts.values()), END, len(self.target))
 
     # Learning
@@ -319,31 +321,40 @@ class Task:
         length: int | None = None,
     ) -> Request:
         """What is asked of search for these source symbols."""
-        output, longest = self.config.output, max(map(len, forced))
-        if length is not None and length <= longest:
-            raise RecipeError(f"length: {length} symbols, but what is forced has {longest}")
-        caps = [
-            max(int(output.factor * len(source)) + output.extra, len(prefix) + 1)
-            for source, prefix in zip(sources, forced, strict=True)
-        ]
-        if length is not None:
-            caps = [min(cap, length) for cap in caps]
         if self.choices is not None:
-            caps = [self.choices.to(model.device).longest + 1] * len(sources)
-            for prefix in forced:
-                if not self.choices.begin(prefix):
-                    text = self.target.decode(prefix)
-                    raise RecipeError(f"prefix: “{text}”: none of the choices begins so")
+            self._check_begun(self.choices, forced)
+            self.choices.to(model.device)
         return Request(
             start=START,
             end=END,
-            caps=caps,
+            caps=self._caps(sources, forced, length),
             prefixes=tuple(map(tuple, forced)) if any(forced) else None,
             forbidden=(PAD, START, UNKNOWN),
             choices=self.choices,
             numbers=tuple(numbers),
             device=model.device,
         )
+
+    def _caps(
+        self, sources: list[list[int]], forced: list[list[int]], length: int | None
+    ) -> list[int]:
+        """The most symbols of each output: no choice is cut short."""
+        output, longest = self.config.output, max(map(len, forced))
+        if self.choices is not None:
+            return [self.choices.longest + 1] * len(sources)
+        if length is not None and length <= longest:
+            raise RecipeError(f"length: {length} symbols, but what is forced has {longest}")
+        caps = [
+            max(int(output.factor * len(source)) + output.extra, len(prefix) + 1)
+            for source, prefix in zip(sources, forced, strict=True)
+        ]
+        return caps if length is None else [min(cap, length) for cap in caps]
+
+    def _check_begun(self, choices: Choices, forced: list[list[int]]) -> None:
+        for prefix in set(map(tuple, forced)) - {()}:
+            if not choices.begin(prefix):
+                symbols = " ".join(self.target.pieces(prefix))
+                raise RecipeError(f"prefix: no choice begins with its symbols, {symbols}")
 
     def _search(
         self, model: Model, sources: list[list[int]], request: Request, search: Part

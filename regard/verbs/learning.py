@@ -41,6 +41,7 @@ def train(
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """
+    _check_named(recipe)
     if (recipe is None) == (resume is None):
         raise RecipeError("train: give either a recipe or --resume RUN")
     if resume is not None and (overrides or to or start_from):
@@ -102,6 +103,7 @@ def doctor(
         parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: All findings as JSON on stdout.
     """
+    _check_named(recipe)
     from regard import display, front, parts as rooms
 
     if parts is not None:
@@ -113,6 +115,12 @@ def doctor(
     display.findings(found, as_json=json)
     if any(each.severity == "error" for each in found):
         sys.exit(1)
+
+
+def _check_named(recipe: Path | None) -> None:
+    """Refuse a change that stands where a recipe should."""
+    if recipe is not None and "=" in recipe.name and not recipe.is_file():
+        raise RecipeError(f"{recipe}: a change needs a recipe to change; --resume takes none")
 
 
 def _profile(

@@ -85,8 +85,9 @@ def evaluate(
     other = against and load(against, **opened, **given(choices=choices))
     if other:
         predictor.check_comparable(other)
-    for line in predictor.met:
-        display.warn(line)
+    for each in (predictor, other) if other else (predictor,):
+        for line in each.met:
+            display.warn(f"{each.run.folder}: {line}")
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
     _tell([prediction.status for prediction in predictions])
@@ -331,8 +332,11 @@ def export(
     from regard import display, runs
     from regard.interop.export import export as write
 
+    opened = runs.Run(run)
     with display.waiting(f"writing {folder}"):
-        parity = write(runs.Run(run), folder, quantization, checkpoint, shortlist=shortlist)
+        parity = write(opened, folder, quantization, checkpoint, shortlist=shortlist)
+    if opened.recipe.task.output.choices:
+        display.warn(f"{folder} writes any text: CTranslate2 knows no choices (output.choices)")
     if json:
         say({"folder": str(folder), "to": to, "parity": asdict(parity)})
     else:

@@ -13,6 +13,8 @@ from regard import config, plots
 from regard.data.store import Store
 from regard.data.tokenizers import END, PAD, START
 from regard.errors import RecipeError, UserError
+from regard.inspect.readers import read
+from regard.interop.export import export
 from regard.model import build
 from regard.runs import Run
 from regard.tasks.translate import SIDES, collate
@@ -413,9 +415,37 @@ def test_choices_of_the_recipe_go_with_the_run(tmp_path: Path):
     assert met["skipped"]["targets that output.choices lacks"] == lacking > 0
     assert f"{path}:5: “zz Haus”" in " ".join(met["report"])
     assert run.task.choices.longest == 3  # type: ignore[attr-defined]
-    model = build(run.recipe.model, run.task.sizes)
-    found = run.task.predict(model, LINES, run.recipe.task.search)
-    assert {p.text for p in found} <= {*CHOSEN, ""}
+
+
+def test_a_run_with_choices_is_used_by_all(tmp_path: Path):
+    """Validated, opened, looked into; and shipped, where it is said that it is not bound."""
+    folder = tmp_path / "corpus"
+    recipe = corpus.write(folder)
+    choices(folder, *CHOSEN)
+    bound = regard.train(recipe, "output.choices=choices.txt", to=tmp_path / "run")
+    assert {*bound.predict(LINES)} <= {*CHOSEN, ""}
+    page = read(bound.run, bound.task, bound.model, "ka lo", bound.search())
+    assert page.output in CHOSEN
+    free = regard.load(tmp_path / "run", choices="none")
+    assert free.task.choices is None and free.predict(LINES) != bound.predict(LINES)  # type: ignore[attr-defined]
+    found = export(bound.run, tmp_path / "shipped", "float32")
+    assert found.equal == 1
+    assert "this one writes any text" in (tmp_path / "shipped" / "README.md").read_text()
+
+
+def test_what_the_choices_lack_is_told_by_what_can_be_written(tmp_path: Path):
+    """Case is lost in these symbols, so “HAUS” is what “haus” is; of several answers one does."""
+    folder = tmp_path / "corpus"
+    recipe = corpus.write(folder)
+    choices(folder, "haus", "BAUM  rot")
+    (folder / "validation.source").write_text("ka\nlo\nmi\n", encoding="utf-8")
+    (folder / "validation.target").write_text("HAUS\nHund | Baum Rot\nHund\n", encoding="utf-8")
+    changes = ["tokenizer.lowercase=true", "output.choices=choices.txt"]
+    changes += ["evaluation.alternatives=' | '"]
+    run = Run.create(tmp_path / "run", config.load(recipe, changes))
+    met = json.loads((run.folder / "data.json").read_text(encoding="utf-8"))
+    assert met["skipped"] == {"targets that output.choices lacks": 1}
+    assert f"{folder / 'validation.target'}:3: “Hund”" in " ".join(met["report"])
 
 
 def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
@@ -425,7 +455,7 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     assert bound.met == [
         "1 × symbols that no training text has:", f"  {path}:5: “zz”"
     ]  # fmt: skip
-    with pytest.raises(RecipeError, match="prefix: “rot”: none of the choices begins so"):
+    with pytest.raises(RecipeError, match="prefix: no choice begins with its symbols, rot"):
         bound.predict(["ka"], prefixes=["rot"])
     assert bound.predict(["ka"], prefixes=["Baum"]) == ["Baum rot"]
     with pytest.raises(RecipeError, match="length: the choices say how long"):
@@ -442,6 +472,9 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     path.write_bytes(b"Haus\n\xff\n")
     with pytest.raises(UserError, match=r"choices\.txt:2: not UTF-8"):
         regard.load(folder, choices=path)
+    with pytest.raises(RecipeError, match="prefix: no choice begins with its symbols, Haus"):
+        regard.load(folder, choices=CHOSEN).predict(["ka"], prefixes=["Haus Haus"])
+    assert regard.load(folder, choices=["Haus", "zz"]).met[1:] == ["  choices:2: “zz”"]
     assert regard.load(folder, choices="none").predict(LINES) == predictor.predict(LINES)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,8 +18,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import regard.data
+from regard import display
 from regard.data import archives, catalogue, sets
 from regard.data.sets import Dataset, File
 from regard.errors import UserError
@@ -482,6 +485,16 @@ def test_home_is_where_the_platform_keeps_caches(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sys, "platform", platform)
     assert catalogue.home() == tmp_path / expected
+
+
+def test_how_far_a_download_is_can_be_seen(monkeypatch: pytest.MonkeyPatch):
+    seen = io.StringIO()
+    monkeypatch.setattr(display, "errors", Console(file=seen, force_terminal=True, width=100))
+    with display.waiting("getting [bold]words") as far:
+        far("words.gz", 1_500_000, 6_000_000)
+        far("more.gz", 2_000_000, 0)
+        time.sleep(0.3)  # the line is drawn several times a second
+    assert "getting [bold]words … more.gz: 2.0 MB" in seen.getvalue()
 
 
 def test_a_set_can_be_made_from_two_others(home: Path, monkeypatch: pytest.MonkeyPatch):

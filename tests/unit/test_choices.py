@@ -97,12 +97,17 @@ def test_every_search_writes_choices_alone(module: ModuleType, options: dict[str
             assert h.log_probs == pytest.approx(values, abs=1e-5)
 
 
-def test_samples_are_drawn_from_what_may_follow():
-    """After A the model has 0.4 A, 0.3 B, 0.3 end; where A A is no choice, B and end are equal."""
-    choices = Choices([(A,), (A, B)], END, 6)
-    (found,) = run(sample, tables.GARDEN, ask([3], choices=choices), samples=4000)
-    assert sum(h.tokens == (A,) for h in found) / 4000 == pytest.approx(0.5, abs=0.03)
-    assert {round(h.score, 4) for h in found} == {round(log(0.6 * 0.3), 4)}
+@pytest.mark.parametrize("top_p", [1.0, 0.999])
+def test_samples_are_drawn_from_what_may_follow(top_p: float):
+    """After the start A has 0.6 and B 0.4, after A the end has 0.3 and A A 0.4, but A A is none:
+    A and A B are drawn 0.3 times each, though 0.18 is their probability, and B 0.4."""
+    choices = Choices([(A,), (A, B), (B,)], END, 6)
+    request = ask([3], choices=choices)
+    (found,) = run(sample, tables.GARDEN, request, samples=4000, top_p=top_p)
+    shares = {text: sum(h.tokens == text for h in found) / 4000 for text in ((A,), (A, B), (B,))}
+    assert shares == pytest.approx({(A,): 0.3, (A, B): 0.3, (B,): 0.4}, abs=0.03)
+    scores = {h.tokens: h.score for h in found}
+    assert scores == pytest.approx({(A,): log(0.18), (A, B): log(0.18), (B,): log(0.4)})
 
 
 def test_a_prefix_leads_into_the_tree():

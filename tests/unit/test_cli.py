@@ -207,6 +207,13 @@ def test_changes_may_stand_anywhere(call, tmp_path: Path, monkeypatch: pytest.Mo
     assert (chosen.train.updates, chosen.train.save, chosen.train.validate) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("verb", ["train", "doctor"])
+def test_a_change_without_a_recipe(verb: str, call):
+    for before in ((), ("--resume", corpus.trained())):
+        result = call(verb, *before, "train.updates=4")
+        assert result.code == 2 and "a change needs a recipe" in result.err
+
+
 def test_choices_are_all_that_is_written(call, tmp_path: Path):
     words = tmp_path / "words.txt"
     words.write_text("Haus\nrot\nzz\n", encoding="utf-8")

@@ -144,6 +144,11 @@ def test_names_of_columns_are_no_pair(first, warned, tmp_path):
     path = write(tmp_path / "pairs.csv", [first, *lines])
     recipe = config.from_table({"task": "translate", "data": {"train": [path]}})
     assert ("data.header" in codes(glance(recipe))) == warned
+    if warned:  # and what is advised helps
+        data = {"train": [path], "header": True, "columns": first.split(",")}
+        found = glance(config.from_table({"task": "translate", "data": data}))
+        counts = next(each.what for each in found if each.code == "data.counts")
+        assert codes(found, "error") == [] and counts == f"examples: train {len(lines)}"
 
 
 def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
