@@ -62,20 +62,19 @@ class Config:
 
     def path(self, name: str, key: str) -> Path:
         """A file that a key of the recipe names; it must be there."""
-        path = base_folder(self.set, self.folder) / Path(name).expanduser()
-        if not path.is_file():
-            names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise RecipeError(f"{key}: {path}: there is no such file{hint}")
-        return path
+        return find(self.set, self.folder, name, key)
 
 
-def base_folder(name: str, folder: str) -> Path:
-    """Where files are looked for: in the data set of that name, or else in the folder."""
-    if not name:
-        return Path(folder)
+def find(dataset: str, folder: str, name: str, key: str) -> Path:
+    """The file that `key` names, in the data set if there is one, or else in the folder."""
     try:
-        return catalogue.find(name)
+        base = catalogue.find(dataset) if dataset else Path(folder)
     except UserError as error:
         raise RecipeError(f"data.set: {error}") from error
+    path = base / Path(name).expanduser()
+    if not path.is_file():
+        names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise RecipeError(f"{key}: {path}: there is no such file{hint}")
+    return path

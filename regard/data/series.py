@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import catalogue, readers
-from regard.data.files import base_folder
+from regard.data.files import find
 from regard.data.readers import Finding, Report, excerpt
 from regard.errors import RecipeError, UserError
 from regard.values import NonNegative, Positive
@@ -85,14 +85,7 @@ class Config:
     @property
     def path(self) -> Path:
         """The file; it must be there."""
-        base = base_folder(self.set, self.folder)
-        path = base / Path(self.file).expanduser()
-        if not path.is_file():
-            names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise RecipeError(f"data.file: {path}: there is no such file{hint}")
-        return path
+        return find(self.set, self.folder, self.file, "data.file")
 
     def bounds(self, rows: int) -> dict[str, tuple[int, int]]:
         """First row of each part and the row after its last, of `rows` in all."""

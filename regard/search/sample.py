@@ -41,8 +41,8 @@ def search(
     """For each sentence its `samples` hypotheses, the most probable first; they may be equal.
 
     Scores are by the model's own probabilities, before temperature, top_k and top_p; α = 0. With
-    choices each symbol is drawn from those that may follow: texts, therefore, not quite as often
-    as their probabilities say.
+    choices each symbol is drawn from those that may follow, so that texts do not come as often as
+    their probabilities say: one that few others begin like comes more often.
     """
     if request.numbers is None:
         raise ValueError("sampling needs the sentences' numbers: the draws depend on them")

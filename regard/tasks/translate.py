@@ -110,10 +110,12 @@ def check(recipe: Recipe) -> None:
 
 def _check_choices(bound: bool, search: Part, length: int | None = None) -> None:
     """Choices say how long an output may be: another word on it would leave some unfinished."""
-    given = {"search.minimum": getattr(search.config, "minimum", 0), "length": length}
-    for key, value in given.items():
-        if bound and value:
-            raise RecipeError(f"{key}: the choices say how long an output may be; set it to 0")
+    said = "the choices say how long an output may be"
+    minimum: int = getattr(search.config, "minimum", 0)
+    if bound and minimum:
+        raise RecipeError(f"search.minimum: {said}; set it to 0")
+    if bound and length is not None:
+        raise RecipeError(f"length: {said}; leave it out")
 
 
 def _check_files(data: files.Config) -> None:
