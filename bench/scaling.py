@@ -89,9 +89,10 @@ def step_seconds(kind: str, *, length: int, rows: int, vocabulary: int, layers: 
         "model": {"dim": DIM, "decoder": {"kind": kind, "layers": layers}},
         "train": {"device": "cpu", "optimizer": {"rate": 1e-4}},
     }
-    recipe = device.resolve(config.recipe(table))
+    recipe = config.recipe(table)
+    settings = device.settle(recipe.train)
     model = build(recipe.model, Sizes(target=vocabulary))
-    device.set_precision(model, recipe.train)
+    device.set_precision(model, settings)
 
     def loss(model: Any, batch: Batch, carry: Any) -> Any:
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
@@ -100,8 +101,8 @@ def step_seconds(kind: str, *, length: int, rows: int, vocabulary: int, layers: 
     job = loop.Job(
         objective=Objective(model, loss),
         batches=Same(rows, length, vocabulary),
-        optimizer=optimizer.make(recipe.train.optimizer, model.parameters()),
-        config=recipe.train,
+        optimizer=optimizer.make(settings.optimizer, model.parameters()),
+        config=settings,
         seed=1,
         dim=DIM,
         device=torch.device("cpu"),

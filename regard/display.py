@@ -87,6 +87,12 @@ def _line(record: Mapping[str, Any]) -> str:
     match record["kind"]:
         case "warning" | "back" | "memory":
             return f"warning: {record['text']}"
+        case "start" if "text" in record:
+            return f"warning: {record['text']}"
+        case "start":
+            threads = f"{record['threads']} thread{'s' * (record['threads'] != 1)}"
+            where = f"{record['device']}, {record['precision']}, {threads}"
+            return f"training on {where}, with at most {record['memory']:g} GB"
         case "refused":
             return f"update {record['update']}: refused, its loss or gradient is not finite"
         case "oversized" | "examples" as kind:

@@ -131,13 +131,13 @@ class Profile:
 
 def profile(run: Run) -> Profile:
     """Run some of a run's first updates, on new weights. Nothing is saved."""
-    settings, task = run.recipe.train, run.task
+    bound_caches()
+    settings, task = run.settings, run.task
     if torch.device(settings.device).type != "cpu":
         raise UserError(
             "train: --profile tells of a processor's time, which is not that of a GPU: "
             "add train.device=cpu"
         )
-    bound_caches()
     keep_pages()
     torch.set_num_threads(settings.threads)
     torch.manual_seed(run.recipe.seed)

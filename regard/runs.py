@@ -1,6 +1,6 @@
 """A run's folder: the only thing that is saved and loaded.
 
-    recipe.toml                 resolved: every default and every `auto` written out
+    recipe.toml                 every default written out
     *.tokenizer.json            trained once, on the training part
     choices.txt                 what may be written, where the recipe names a file of it
     store/                      the training and validation parts as symbols
@@ -9,7 +9,7 @@
     environment.json            versions, processor, cores
     start/                      the weights that it began with, where they are another run's
     checkpoints/00001000/ …     see train/checkpoint.py
-    metrics.jsonl, events/      every record, also as TensorBoard events
+    metrics.jsonl, events/      every record, also as TensorBoard events; what each start decided
     curves.png, curves.svg      the same as a picture
     model/                      the final model: an average, or the best checkpoint
     engines/                    the same converted for other engines, made when first used
@@ -83,13 +83,13 @@ class Run:
         if given is not None:
             recipe = _continued(recipe, given)
         with recipe.place.located():
-            resolved = device.resolve(recipe)
+            device.check(recipe.train)
         made = [new for new in (folder, *folder.parents) if not new.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         with lock.held(folder):
             _must_be_empty(folder)  # still, now that nobody else can fill it
             try:
-                _fill(folder, resolved, given, findings)
+                _fill(folder, recipe, given, findings)
             except BaseException:
                 for left in folder.glob("*"):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -107,6 +107,16 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
+
+    @property
+    def settings(self) -> Any:
+        """The recipe's section `train` as it is on this machine; see train/device.py."""
+        return device.settle(self.recipe.train, self.started())
+
+    def started(self) -> dict[str, Any]:
+        """What the last start decided; before the first, what the recipe names."""
+        starts = [record for record in self.records() if record.get("kind") == "start"]
+        return starts[-1] if starts else device.named(self.recipe.train)
 
     @property
     def start(self) -> Checkpoint:
@@ -195,12 +205,12 @@ def train(
 
 
 def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]) -> Progress:
-    settings, task = run.recipe.train, run.task
     bound_caches()
     keep_pages()
+    before, settings, task = run.started(), run.settings, run.task
     torch.set_num_threads(settings.threads)
     torch.manual_seed(run.recipe.seed)
-    model = build(run.recipe.model, task.sizes).to(device.pick(settings.device))
+    model = build(run.recipe.model, task.sizes).to(settings.device)
     device.set_precision(model, settings)
     steps = optimizer.make(settings.optimizer, model.parameters())
     newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
@@ -214,6 +224,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     _check_records(run, newest, callbacks)
     batches = ahead(task.batches(run.recipe.seed), settings.workers)
     with Log(run.folder, progress, callbacks) as log, batches as stream:
+        _record_start(log, progress.update, before, device.describe(settings))
         job = Job(
             objective=Objective(model, task.loss),
             batches=stream,
@@ -232,8 +243,15 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
         )
         progress = fit(job, progress, carry)
         if progress.finished:
-            _finish(run, progress, callbacks)
+            _finish(run, progress, callbacks, model.device)
     return progress
+
+
+def _record_start(log: Log, update: int, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Record what this start decided, if that is not on record, and say what has changed."""
+    if any(before.get(key) != value for key, value in now.items()):
+        text = "; ".join(device.changes(before, now))
+        log.record({"kind": "start", "update": update, **now} | ({"text": text} if text else {}))
 
 
 def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
@@ -314,13 +332,13 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
 
 
 def _calibrated(
-    run: Run, weights: dict[str, torch.Tensor]
+    run: Run, weights: dict[str, torch.Tensor], on: torch.device
 ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     """The final weights with what validation decides last, such as a temperature; its figures."""
     task = run.task
     if not hasattr(task, "calibrate"):
         return weights, {}
-    model = build(run.recipe.model, task.sizes).to(run.recipe.train.device)
+    model = build(run.recipe.model, task.sizes).to(on)
     checkpoint.put_weights(model, weights, "the final model")
     figures: dict[str, float] = task.calibrate(model.eval())
     return checkpoint.weights_of(model), figures
@@ -375,7 +393,7 @@ def _best(run: Run, progress: Progress, there: set[int], count: int) -> list[int
     return sorted(scored, key=lambda u: (scored[u], u))[:count]
 
 
-def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None:
+def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: torch.device) -> None:
     """Write the final model and the curves."""
     settings = run.recipe.train
     there = {c.update: c for c in checkpoint.checkpoints(run.checkpoints)}
@@ -386,7 +404,7 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback]) -> None
     best = _best(run, progress, set(there), settings.average or 1)
     last = _last(run, progress, set(there), settings.average or 1)
     chosen = last if settings.average and settings.average_of == "last" else best or last
-    weights, figures = _calibrated(run, checkpoint.average([there[u] for u in chosen]))
+    weights, figures = _calibrated(run, checkpoint.average([there[u] for u in chosen]), on)
     told = {"mean_of": chosen} | ({"calibration": figures} if figures else {})
     checkpoint.save(run.folder / "model", weights, progress.as_dict() | told, run=run.files)
     records = [r for r in run.records() if r.get("kind") in ("train", "validation")]

@@ -82,17 +82,17 @@ def main():
         recipe = config.recipe(
             OPTIONS["recipe"] | {"train": OPTIONS["recipe"]["train"] | {"precision": "float32"}}
         )
-    recipe = device.resolve(recipe)
+    settings = device.settle(recipe.train)
     task = module("tasks", recipe.kind).Task
     model = build(recipe.model, Sizes(**OPTIONS["sizes"]))
-    device.set_precision(model, recipe.train)
-    steps = optimizer.make(recipe.train.optimizer, model.parameters())
+    device.set_precision(model, settings)
+    steps = optimizer.make(settings.optimizer, model.parameters())
     itself = SimpleNamespace(running=False, _weights=None)  # all that a loss needs of its task
     job = Job(
         objective=Objective(model, lambda *given: task.loss(itself, *given)),
         batches=Given(),
         optimizer=steps,
-        config=recipe.train,
+        config=settings,
         seed=1,
         dim=recipe.model.dim,
         device=torch.device("cpu"),

@@ -48,7 +48,7 @@ def check(run: Run, folder: Path) -> Iterator[Finding]:
     try:
         with torch.device("meta"):
             model = build(run.recipe.model, run.task.sizes)
-        limit = budget.for_batches(run.recipe.train.memory, model)
+        limit = budget.for_batches(run.settings.memory, model)
     except UserError as error:
         yield finding("cost.memory", "model", str(error), severity="error")
         return
@@ -82,7 +82,7 @@ def _numbers(batch: Batch) -> int:
 
 
 def _measured(run: Run, batches: Batches, limit: float) -> Iterator[Finding]:
-    settings, plan, steps = run.recipe.train, _plan(batches), Steps(run, batches, limit)
+    settings, plan, steps = run.settings, _plan(batches), Steps(run, batches, limit)
     steps.take(plan.middle)  # the first step prepares much that later ones have
     seconds = steps.take(plan.middle)
     with Peak() as peak:
@@ -116,11 +116,11 @@ class Steps:
 
     def __init__(self, run: Run, batches: Batches, limit: float) -> None:
         """`limit` is in bytes: a batch that takes more is split, as in training."""
-        settings = run.recipe.train
+        self._settings = settings = run.settings
         torch.set_num_threads(settings.threads)
         torch.manual_seed(run.recipe.seed)
         self._run, self._batches, self._limit = run, batches, limit
-        self._on = torch.device(device.pick(settings.device))
+        self._on = torch.device(settings.device)
         task = run.task
         model = build(run.recipe.model, task.sizes).to(self._on)
         device.set_precision(model, settings)
@@ -131,7 +131,7 @@ class Steps:
     def take(self, place: Position) -> float:
         """One update; its seconds."""
         recipe = self._run.recipe
-        alone = replace(recipe.train, updates=1, accumulate=1, validate=0, patience=0, save=2)
+        alone = replace(self._settings, updates=1, accumulate=1, validate=0, patience=0, save=2)
         job = Job(
             objective=self._objective,
             batches=self._batches,

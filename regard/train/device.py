@@ -1,8 +1,15 @@
-"""Where and how exactly to compute: whatever is `auto` is decided once and written into the run."""
+"""Where and how exactly to compute.
+
+What a recipe asks for, `auto` or by name, stays in the recipe; what that comes to on this machine
+is decided at each start (`settle`) and recorded. A new run that names what is not here is refused
+(`check`); a run that continues takes the nearest that is.
+"""
 
 import dataclasses
+import math
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +17,73 @@ import torch
 from torch import nn
 
 from regard.errors import RecipeError
+from regard.layers import native
 from regard.train import budget
 
+NEAREST = {
+    "float32": ("float32",),
+    "bfloat16": ("bfloat16", "float16", "float32"),
+    "float16": ("float16", "bfloat16", "float32"),
+}
+"""What stands in for a precision that a device does not have, the best first."""
+DECIDED = ("device", "precision", "threads", "memory")
+"""Keys of a recipe's section `train` whose values depend on the machine."""
 
-def resolve(recipe: Any) -> Any:
-    """The recipe with device, precision, threads and memory decided for this machine."""
-    train = recipe.train
-    device = pick(train.device)
-    precision = train.precision
-    if precision == "auto":
-        precision = _precision(device)
-    if precision == "float16" and device.startswith("cpu"):
+
+def check(train: Any) -> None:
+    """Refuse what a new run asks for by hand and this machine does not have."""
+    on = pick(train.device)
+    if train.precision == "auto" or _has(on, train.precision):
+        return
+    if train.precision == "float16":
         raise RecipeError("train.precision: float16 is for a GPU; a processor has bfloat16")
-    threads = train.threads or cores()
-    memory = train.memory or budget.default(device)
-    decided = dataclasses.replace(
-        train, device=device, precision=precision, threads=threads, memory=memory
+    raise RecipeError(
+        f"train.precision: {train.precision!r} is not native to {_name(on)}: it would be emulated, "
+        "and many times slower. Use 'auto' or 'float32'"
     )
-    return dataclasses.replace(recipe, train=decided)
+
+
+def settle(train: Any, before: Mapping[str, Any] | None = None) -> Any:
+    """The section `train` with device, precision, threads and memory decided for this machine.
+
+    `before` is what the last start of the run came to (`describe`): on the same kind of machine
+    the memory stays as it was then, so that batches are split in the same places.
+    """
+    on = available(train.device)
+    precision = _precision(on) if train.precision == "auto" else train.precision
+    precision = next(p for p in NEAREST[precision] if _has(on, p))
+    decided = dataclasses.replace(
+        train, device=on, precision=precision, threads=train.threads or cores()
+    )
+    memory = train.memory or _memory(before or {}, decided) or budget.default(on)
+    return dataclasses.replace(decided, memory=memory)
+
+
+def _memory(before: Mapping[str, Any], decided: Any) -> float:
+    """What the last start took on this kind of machine; 0 if it was another."""
+    kept, now = before.get("memory"), describe(decided)
+    alike = all(before.get(key) == now[key] for key in ("device", "processor", "features"))
+    return kept if alike and isinstance(kept, float) and 0 < kept < math.inf else 0.0
+
+
+def describe(settled: Any) -> dict[str, Any]:
+    """What was decided, and on what kind of machine."""
+    decided = {key: getattr(settled, key) for key in DECIDED}
+    return decided | {"processor": processor(), "features": features()}
+
+
+def named(train: Any) -> dict[str, Any]:
+    """What a recipe names itself, as `describe` does."""
+    return {key: value for key in DECIDED if (value := getattr(train, key)) not in ("auto", 0)}
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is no longer as it was at the last start, in words."""
+    return [
+        f"{key} is {now[key]} on this machine, and was {before[key]} before"
+        for key in DECIDED
+        if key in before and before[key] != now[key]
+    ]
 
 
 def pick(name: str, key: str = "train.device") -> str:
@@ -46,18 +102,35 @@ def pick(name: str, key: str = "train.device") -> str:
         "mps": int(torch.backends.mps.is_available()),
     }
     if (asked.index or 0) >= present.get(asked.type, 0):
-        raise RecipeError(f"{key}: {name!r} is not there on this machine; auto finds what is")
+        raise RecipeError(
+            f"{key}: {name!r} is not there on this machine; 'auto' would take {pick('auto')!r}"
+        )
     return name
+
+
+def available(name: str) -> str:
+    """The device, or the best that is there instead."""
+    try:
+        return pick(name)
+    except RecipeError:
+        return pick("auto")
 
 
 def _precision(device: str) -> str:
     """bfloat16 where the hardware multiplies it natively."""
     if device.startswith("cuda"):
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
-    if device == "cpu":
-        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-        return "bfloat16" if native else "float32"
-    return "float32"
+        return "bfloat16" if _has(device, "bfloat16") else "float16"
+    return "bfloat16" if device == "cpu" and _has(device, "bfloat16") else "float32"
+
+
+def _has(device: str, precision: str) -> bool:
+    """Whether a device computes in this precision by itself."""
+    kind = torch.device(device).type
+    if precision == "bfloat16":
+        if kind == "cuda":
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        return kind != "cpu" or native.bfloat16()
+    return precision == "float32" or kind != "cpu"
 
 
 def set_precision(model: nn.Module, settings: Any) -> None:
@@ -82,3 +155,13 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+def features() -> str:
+    """What decides the results and the speed of its products: PyTorch's vector unit, bfloat16."""
+    unit = torch.backends.cpu.get_cpu_capability()
+    return f"{unit}, bfloat16" if native.bfloat16() else str(unit)
+
+
+def _name(device: str) -> str:
+    return f"this processor ({processor()})" if device == "cpu" else device

@@ -68,9 +68,10 @@ class Config:
     trace: bool = False
     """Whether the numbers of the examples of every update are recorded."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
+    """auto, cpu, cuda, cuda:1, mps; auto is decided anew at each start."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Of the operands of large matrix products in training; weights are always float32."""
+    """Of the operands of large matrix products in training; weights are always float32. auto:
+    bfloat16 where the hardware multiplies it natively."""
     threads: Natural = 0
     """Processor threads; 0 for as many as there are cores."""
     allow: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ CHANGES = (
     "evaluation.lines=2",
     "batch.tokens=26",
 )
-CLOCKS = ("seconds", "cpu_seconds", "tokens_per_second")
+PASSING = ("seconds", "cpu_seconds", "tokens_per_second", "memory")
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def at(update: int, kind: str) -> Callable[[dict[str, Any]], None]:
 
 
 def losses(run: Run) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k not in CLOCKS} for r in run.records()]
+    return [{k: v for k, v in r.items() if k not in PASSING} for r in run.records()]
 
 
 def weights(folder: Path) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from regard.encoders import rnn as encoder
 from regard.layers.embedding import Embedding
 from regard.layers.recurrent import Kind, Recurrent, recurrent
 from regard.types import Sequence
+from tests.processor import needs_bfloat16
 
 TORCH: dict[Kind, tuple[Any, dict[str, str]]] = {
     "lstm": (nn.LSTM, {}),
@@ -128,6 +129,7 @@ def test_language_model(kind: Kind) -> None:
     close(embedding.weight.grad, by_symbol)
 
 
+@needs_bfloat16
 def test_an_lstm_in_bfloat16_is_near() -> None:
     """The kernels' parameters are torch's own, so its casts work on them as they are."""
     layer = recurrent("lstm", DIM, HIDDEN)

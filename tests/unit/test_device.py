@@ -1,6 +1,6 @@
 """Where to compute, and with how many threads."""
 
-import dataclasses
+import math
 import os
 from types import SimpleNamespace
 
@@ -8,12 +8,22 @@ import pytest
 import torch
 
 from regard.errors import RecipeError
-from regard.train import device, loop, optimizer, schedule
+from regard.layers import native
+from regard.train import budget, device, loop, optimizer, schedule
 
 
 def settings(**changes):
-    train = loop.Config(optimizer=optimizer.Config(), schedule=schedule.Config(), **changes)
-    return dataclasses.make_dataclass("Recipe", ["train"])(train=train)
+    return loop.Config(optimizer=optimizer.Config(), schedule=schedule.Config(), **changes)
+
+
+def pretend(monkeypatch, *, bfloat16: bool, cuda: int = 0) -> None:
+    """A machine whose processor multiplies bfloat16 or not, with so many GPUs."""
+    monkeypatch.setattr(native, "bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(budget, "default", lambda device: 3.0)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not bind cores")
@@ -21,16 +31,107 @@ def test_no_more_threads_than_cores_that_the_process_may_use():
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        assert device.resolve(settings(device="cpu")).train.threads == 1
+        assert device.settle(settings(device="cpu")).threads == 1
     finally:
         os.sched_setaffinity(0, before)
-    assert device.resolve(settings(device="cpu")).train.threads == len(before)
-    assert device.resolve(settings(device="cpu", threads=7)).train.threads == 7
+    assert device.settle(settings(device="cpu")).threads == len(before)
+    assert device.settle(settings(device="cpu", threads=7)).threads == 7
 
 
-def test_a_processor_does_not_compute_in_half_precision():
-    with pytest.raises(RecipeError, match=r"^train\.precision: float16"):
-        device.resolve(settings(device="cpu", precision="float16"))
+@pytest.mark.parametrize(
+    ("machine", "asked", "precision"),
+    [
+        ({"bfloat16": True}, {}, "bfloat16"),
+        ({"bfloat16": False}, {}, "float32"),
+        ({"bfloat16": True, "cuda": 1}, {}, "bfloat16"),
+        ({"bfloat16": False, "cuda": 1}, {}, "bfloat16"),
+        ({"bfloat16": True}, {"precision": "float32"}, "float32"),
+        ({"bfloat16": False}, {"precision": "float32"}, "float32"),
+    ],
+)
+def test_auto_takes_bfloat16_where_it_is_native(machine, asked, precision, monkeypatch):
+    pretend(monkeypatch, **machine)
+    device.check(settings(**asked))
+    settled = device.settle(settings(**asked))
+    assert settled.precision == precision
+    assert settled.device == ("cuda" if machine.get("cuda") else "cpu")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"precision": "bfloat16"},
+            r"^train\.precision: 'bfloat16' is not native to this processor",
+        ),
+        ({"precision": "float16"}, r"^train\.precision: float16 is for a GPU"),
+        ({"device": "cuda"}, r"^train\.device: 'cuda' is not there .* 'auto' would take 'cpu'"),
+        ({"device": "mps"}, r"^train\.device: 'mps' is not there"),
+    ],
+)
+def test_a_new_run_is_refused_what_it_names_and_the_machine_lacks(asked, message, monkeypatch):
+    pretend(monkeypatch, bfloat16=False)
+    with pytest.raises(RecipeError, match=message):
+        device.check(settings(**asked))
+
+
+@pytest.mark.parametrize(
+    ("asked", "bfloat16", "cuda", "taken"),
+    [
+        ({"precision": "bfloat16"}, False, 0, ("cpu", "float32")),
+        ({"precision": "float16"}, True, 0, ("cpu", "bfloat16")),
+        ({"precision": "float16"}, False, 0, ("cpu", "float32")),
+        ({"device": "cuda", "precision": "float16"}, True, 0, ("cpu", "bfloat16")),
+        ({"device": "cuda:1", "precision": "bfloat16"}, False, 1, ("cuda", "bfloat16")),
+        ({"device": "mps", "precision": "float32"}, True, 0, ("cpu", "float32")),
+    ],
+)
+def test_a_run_that_continues_takes_the_nearest(asked, bfloat16, cuda, taken, monkeypatch):
+    pretend(monkeypatch, bfloat16=bfloat16, cuda=cuda)
+    settled = device.settle(settings(**asked))
+    assert (settled.device, settled.precision) == taken
+    said = "; ".join(device.changes(device.named(settings(**asked)), device.describe(settled)))
+    if "device" in asked:
+        assert f"device is {taken[0]} on this machine, and was {asked['device']} before" in said
+    if asked["precision"] != taken[1]:
+        assert f"precision is {taken[1]} on this machine, and was {asked['precision']}" in said
+
+
+def test_memory_stays_as_it_was_on_the_same_kind_of_machine(monkeypatch):
+    """Whether a batch is split must not depend on what is free at the moment."""
+    pretend(monkeypatch, bfloat16=True)
+    first = device.describe(device.settle(settings()))
+    assert first["memory"] == 3.0
+    monkeypatch.setattr(budget, "default", lambda device: 5.0)
+    assert device.settle(settings(), first).memory == 3.0
+    assert device.settle(settings(), first | {"processor": "another"}).memory == 5.0
+    assert device.settle(settings(memory=2.0), first).memory == 2.0
+    for forged in ("3", math.inf, math.nan, -1.0, None, True):
+        assert device.settle(settings(), first | {"memory": forged}).memory == 5.0
+
+
+def test_emulated_bfloat16_is_recognised_by_its_time(monkeypatch):
+    """The same products, of which those in bfloat16 take thirty times as long, or a half."""
+    for factor, expected in ((30, False), (0.5, True)):
+        clock, multiply = [0.0], torch.mm
+
+        def mm(a, b, clock=clock, factor=factor, multiply=multiply):
+            clock[0] += factor if a.dtype == torch.bfloat16 else 1
+            return multiply(a.float(), b.float())
+
+        monkeypatch.setattr(torch, "mm", mm)
+        monkeypatch.setattr(native, "_lstm", lambda: None)
+        monkeypatch.setattr("time.perf_counter", lambda clock=clock: clock[0])
+        assert native.bfloat16.__wrapped__(size=4) is expected
+        monkeypatch.undo()
+
+
+def test_without_an_lstm_in_bfloat16_it_is_not_used(monkeypatch):
+    def missing():
+        raise RuntimeError("could not create a primitive descriptor")
+
+    monkeypatch.setattr(native, "_lstm", missing)
+    assert not native.bfloat16.__wrapped__()
 
 
 def test_elsewhere_all_cores(monkeypatch):

@@ -19,6 +19,7 @@ from regard.layers.recurrent import (
     reversed_rows,
     unroll,
 )
+from tests.processor import needs_bfloat16
 
 KINDS = get_args(Kind)
 ROWS, LENGTH, DIM, HIDDEN = 5, 7, 3, 11
@@ -265,6 +266,7 @@ def narrowed(layer: LSTM) -> LSTM:
     return layer
 
 
+@needs_bfloat16
 def test_bfloat16_rounds_what_is_multiplied() -> None:
     """Within three digits in states and gradients; where nothing is learnt, exactly as before."""
     layer = layer_of("lstm")
@@ -285,6 +287,7 @@ def test_bfloat16_rounds_what_is_multiplied() -> None:
         assert torch.equal(layer(x, before)[0], results[0][0])
 
 
+@needs_bfloat16
 def test_in_bfloat16_the_cell_is_still_a_sum_of_small_steps() -> None:
     """1,000 steps of tanh(0.001): a cell in bfloat16 would stay at 0.5."""
     layer = narrowed(LSTM(1, 1))
