@@ -4,17 +4,18 @@ WORKERS ?= 2
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install demo test faults lint bench clean
+.PHONY: help install demo test processors faults lint bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make install   regard and what it needs, at the tested versions, into .venv"
-	@echo "make demo      install, then run 'regard demo'"
-	@echo "make lint      style and types: ruff, mypy"
-	@echo "make test      lint, then all tests"
-	@echo "make faults    the tests that do harm, all of it, with their counts"
-	@echo "make bench     regard beside its peers: make bench NAME=train QUICK=--quick"
-	@echo "make clean     remove .venv, caches and builds"
+	@echo "make install     regard and what it needs, at the tested versions, into .venv"
+	@echo "make demo        install, then run 'regard demo'"
+	@echo "make lint        style and types: ruff, mypy"
+	@echo "make test        lint, then all tests"
+	@echo "make processors  the tests that compute, as on a processor with AVX2 only, and with less"
+	@echo "make faults      the tests that do harm, all of it, with their counts"
+	@echo "make bench       regard beside its peers: make bench NAME=train QUICK=--quick"
+	@echo "make clean       remove .venv, caches and builds"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, WORKERS=4 the number of test processes."
 	@echo "Where pip would fetch a CUDA build of torch and none is wanted, name the index that has"
@@ -33,6 +34,17 @@ lint: .venv/.installed-test
 # One thread per worker: several torch processes that each use every core slow each other down.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+
+# What a processor has decides which kernels run. These settings make a newer one behave like an older.
+AVX2    := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
+PLAIN   := ATEN_CPU_CAPABILITY=default
+COMPUTE := tests/parity tests/learn tests/contract $(addprefix tests/unit/test_, $(addsuffix .py, \
+    attention cnn_bag compare consistency crf cross_entropy device dropout gradients inspect linear model \
+    pooling position profile recurrent rnn_parts search short_attention training transformer)) \
+    $(addprefix tests/fault/test_, $(addsuffix .py, determinism golden machines memory numbers resume))
+processors: .venv/.installed-test
+	$(AVX2) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) $(COMPUTE)
+	$(PLAIN) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) $(COMPUTE)
 
 # Kills, damage, hostile files: make test does a sample of what this does.
 faults: .venv/.installed-test
