@@ -264,7 +264,7 @@ def _entry(
         updates=progress["update"],
         tokens=progress["tokens"],
         cpu_seconds=progress["cpu_seconds"],
-        threads=run.started().get("threads", 0),
+        threads=progress.get("machine", {}).get("threads") or run.recipe.train.threads,
         fastest=max(speeds, default=None),
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,

@@ -111,12 +111,8 @@ class Run:
     @property
     def settings(self) -> Any:
         """The recipe's section `train` as it is on this machine; see train/device.py."""
-        return device.settle(self.recipe.train, self.started())
-
-    def started(self) -> dict[str, Any]:
-        """What the last start decided; before the first, what the recipe names."""
-        starts = [record for record in self.records() if record.get("kind") == "start"]
-        return starts[-1] if starts else device.named(self.recipe.train)
+        newest, _ = checkpoint.newest(self.checkpoints, resumable=True)
+        return device.settle(self.recipe.train, _before(self, newest))
 
     @property
     def start(self) -> Checkpoint:
@@ -207,13 +203,14 @@ def train(
 def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]) -> Progress:
     bound_caches()
     keep_pages()
-    before, settings, task = run.started(), run.settings, run.task
+    newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
+    before, task = _before(run, newest), run.task
+    settings = device.settle(run.recipe.train, before)
     torch.set_num_threads(settings.threads)
     torch.manual_seed(run.recipe.seed)
     model = build(run.recipe.model, task.sizes).to(settings.device)
     device.set_precision(model, settings)
     steps = optimizer.make(settings.optimizer, model.parameters())
-    newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     checkpoint.set_aside(run.checkpoints, newest)
@@ -224,7 +221,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     _check_records(run, newest, callbacks)
     batches = ahead(task.batches(run.recipe.seed), settings.workers)
     with Log(run.folder, progress, callbacks) as log, batches as stream:
-        _record_start(log, progress.update, before, device.describe(settings))
+        _start(log, progress, before, device.describe(settings))
         job = Job(
             objective=Objective(model, task.loss),
             batches=stream,
@@ -247,11 +244,22 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     return progress
 
 
-def _record_start(log: Log, update: int, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Record what this start decided, if that is not on record, and say what has changed."""
+def _before(run: Run, newest: Checkpoint | None) -> dict[str, Any]:
+    """What the start before this one decided; before the first, what the recipe names."""
+    kept = newest.progress().get("machine") if newest else None
+    if isinstance(kept, dict) and kept:
+        return kept
+    starts = [record for record in run.records() if record.get("kind") == "start"]
+    return starts[-1] if starts else device.named(run.recipe.train)
+
+
+def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Record what this start decided, where it is new, and say what is no longer as it was."""
     if any(before.get(key) != value for key, value in now.items()):
         text = "; ".join(device.changes(before, now))
-        log.record({"kind": "start", "update": update, **now} | ({"text": text} if text else {}))
+        record = {"kind": "start", "update": progress.update, **now}
+        log.record(record | ({"text": text} if text else {}))
+    progress.machine = now
 
 
 def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:

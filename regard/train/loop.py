@@ -301,7 +301,7 @@ def _go_back(job: Job, at: Standing, why: str) -> None:
     at.clock.stamp()
     progress, at.carry = job.back(before.lowered + 1)
     progress.seconds, progress.cpu_seconds = before.seconds, before.cpu_seconds
-    progress.memory = before.memory
+    progress.memory, progress.machine = before.memory, before.machine
     at.progress, at.clock, at.saved = progress, Clock(progress), progress.update
     text = (
         f"{why}: back from update {before.update} to {progress.update}, and on with "

@@ -30,6 +30,8 @@ class Progress:
     """How often training has gone back, each time with a lower rate."""
     memory: float = 0.0
     """GB that a batch may take at most, since one of more did not fit; 0: none has failed yet."""
+    machine: dict[str, Any] = field(default_factory=dict)
+    """What the last start decided, and on what kind of machine."""
     finished: bool = False
     recorded: int = -1
     """The last update whose record is made."""

@@ -371,11 +371,13 @@ def test_a_container_of_version_1(tmp_path: Path):
     assert budget.free("cpu", root) == 400
 
 
-def test_the_budget_is_written_into_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_budget_stays_what_it_was_at_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(budget, "free", lambda device: 10.3e9)
     recipe = tiny.write("lstm", tmp_path / "data")
-    run = Run.create(tmp_path / "run", config.load(recipe))
-    assert run.recipe.train.memory == 8.0, "four fifths, in whole GB"
-    assert "memory = 8.0" in (run.folder / "recipe.toml").read_text()
+    run = regard.train(recipe, "train.updates=3", to=tmp_path / "run").run
+    assert run.settings.memory == 8.0, "four fifths, in whole GB"
+    assert run.find("last").progress()["machine"]["memory"] == 8.0
     monkeypatch.setattr(budget, "free", lambda device: 1.0)
-    assert Run(run.folder).recipe.train.memory == 8.0, "whatever is free later"
+    assert Run(run.folder).settings.memory == 8.0, "whatever is free later"

@@ -419,6 +419,7 @@ def test_every_record_is_told_and_written(averaged: Any):
     assert run.records() == told
     kinds = [(record["kind"], record["update"]) for record in told]
     assert kinds == [
+        ("start", 0),
         ("train", 5),
         ("validation", 8),
         ("train", 10),
@@ -428,9 +429,9 @@ def test_every_record_is_told_and_written(averaged: Any):
         ("train", 22),
         ("validation", 22),
     ]
-    assert {"nll", "smoothed", "rate", "norm", "tokens_per_second"} <= told[0].keys()
-    assert {"nll", "perplexity", "bleu", "chrf"} <= told[1].keys()
-    assert told[1]["perplexity"] == pytest.approx(math.exp(told[1]["nll"]))
+    assert {"nll", "smoothed", "rate", "norm", "tokens_per_second"} <= told[1].keys()
+    assert {"nll", "perplexity", "bleu", "chrf"} <= told[2].keys()
+    assert told[2]["perplexity"] == pytest.approx(math.exp(told[2]["nll"]))
 
 
 def test_curves_and_events_are_written(averaged: Any):
@@ -444,9 +445,10 @@ def test_curves_and_events_are_written(averaged: Any):
 
 def test_the_run_tells_all_that_decides_it(averaged: Any):
     run, _ = averaged
-    recipe = recipes.load(run.folder / "recipe.toml")
-    assert recipe.train.device == "cpu"
-    assert "auto" not in (run.folder / "recipe.toml").read_text()
+    assert recipes.load(run.folder / "recipe.toml") == run.recipe
+    start = run.records()[0]
+    assert start["device"] == "cpu" and start["precision"] in ("float32", "bfloat16")
+    assert start["threads"] >= 1 and start["memory"] > 0 and start["processor"]
     assert json.loads((run.folder / "data.json").read_text())["used"] == 80
     assert {"regard", "torch", "processor"} <= json.loads(
         (run.folder / "environment.json").read_text()
