@@ -39,6 +39,7 @@ from regard.train import device, loop, optimizer
 from regard.train.ahead import ahead
 from regard.train.objective import Objective
 from regard.train.progress import Progress
+from regard.train.team import Team
 from regard.types import Batch
 
 UPDATES, SECONDS = 20, 20.0
@@ -235,15 +236,17 @@ class Stepper:
     def __init__(self, job: loop.Job) -> None:
         self.job = job
         self.at = loop._begin(job, Progress())
+        self.alone = Team(job.objective, 1, job.device)
+        """Who watches sees one thread."""
 
     def take(self) -> list[list[Batch]]:
         micro, self.at.progress.position = loop._take(self.job, self.at)
         return micro
 
-    def learn(self, micro: list[list[Batch]]) -> None:
-        progress = self.at.progress
+    def learn(self, micro: list[list[Batch]], team: Team) -> None:
+        at, progress = self.at, self.at.progress
         with record_function("gradient"):
-            _, self.at.carry, norm = loop._gradient(self.job, micro, progress.update, self.at.carry)
+            _, at.carry, norm = loop._gradient(self.job, micro, progress.update, at.carry, team)
         with record_function(PREFIX + OPTIMIZER):
             if math.isfinite(norm):
                 loop._descend(self.job, progress, norm)
@@ -257,7 +260,7 @@ class Stepper:
             torch.ops.aten.mkldnn_rnn_layer_backward: lambda *a, **k: 2 * _recurrent(*a, **k),
         }
         with FlopCounterMode(display=False, custom_mapping=layers) as counter:
-            self.learn(self.take())
+            self.learn(self.take(), self.alone)
         return int(counter.get_total_flops())
 
 
@@ -270,7 +273,9 @@ def _recurrent(x: Any, u: Any, v: Any, *_: Any, **__: Any) -> int:
 def _timed(stepper: Stepper) -> dict[str, Any]:
     """Updates as they are, without anybody watching."""
     for _ in range(2):
-        stepper.learn(stepper.take())  # the first ones prepare what the later ones find
+        stepper.learn(
+            stepper.take(), stepper.at.team
+        )  # the first ones prepare what the later ones find
     taken: list[Batch] = []
     making, updates = 0.0, 0
     start, cpu = time.perf_counter(), time.process_time()
@@ -278,7 +283,7 @@ def _timed(stepper: Stepper) -> dict[str, Any]:
         began = time.perf_counter()
         micro = stepper.take()
         making += time.perf_counter() - began
-        stepper.learn(micro)
+        stepper.learn(micro, stepper.at.team)
         taken += [batch for parts in micro for batch in parts]
         updates += 1
     elapsed = time.perf_counter() - start
@@ -325,7 +330,7 @@ def _parts(stepper: Stepper, batches: float) -> dict[str, Share]:
     with _quiet(), profiler(activities=[ProfilerActivity.CPU]) as watched:
         start = time.perf_counter()
         for micro in taken:
-            stepper.learn(micro)
+            stepper.learn(micro, stepper.alone)
         total = 1e6 * (time.perf_counter() - start)
     forward, backward = _attributed(watched.events())
     scale = (1 - batches) / max(total, sum(forward.values()) + sum(backward.values()))

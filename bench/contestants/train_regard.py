@@ -18,23 +18,34 @@ from regard.train.objective import Objective
 from regard.types import Batch, Position, Sizes
 
 
+def counted(tensors):
+    """How many targets a batch has."""
+    return int(tensors["target_mask"].sum() if "target_mask" in tensors else len(tensors["labels"]))
+
+
+def part(batch, rows):
+    """Some of its examples, without the padding that only others need."""
+    tensors = {name: tensor[rows] for name, tensor in batch.tensors.items()}
+    for name, mask in [(n, t) for n, t in tensors.items() if n.endswith("mask")]:
+        width = int(mask.sum(1).max())
+        side = name.removesuffix("_mask")
+        tensors |= {n: t[:, :width] for n, t in tensors.items() if n.startswith(side)}
+    return Batch(tensors=tensors, ids=batch.ids[rows], targets=counted(tensors))
+
+
 class Given:
     """Batches that are given, one after the other, for ever."""
 
     def __init__(self):
+        made = [{name: torch.from_numpy(a) for name, a in batch.items()} for batch in batches()]
         self.batches = [
-            Batch(
-                tensors={name: torch.from_numpy(array) for name, array in batch.items()},
-                ids=tuple(range(len(next(iter(batch.values()))))),
-                targets=int(
-                    batch["target_mask"].sum() if "target_mask" in batch else len(batch["labels"])
-                ),
-            )
-            for batch in batches()
+            Batch(tensors=t, ids=tuple(range(len(next(iter(t.values()))))), targets=counted(t))
+            for t in made
         ]
 
-    def at(self, position):
-        return self.batches[position.index % len(self.batches)]
+    def at(self, position, rows=slice(None)):
+        whole = self.batches[position.index % len(self.batches)]
+        return whole if rows == slice(None) else part(whole, rows)
 
     def after(self, position):
         return Position(0, position.index + 1)

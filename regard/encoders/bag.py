@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from regard.layers.draws import generator
 from regard.layers.dropout import Dropout
 from regard.layers.probe import probe
 from regard.types import Sequence
@@ -36,6 +37,7 @@ class Encoder(nn.Module):
     def forward(self, source: Sequence) -> Sequence:
         x = probe("input", source.states)
         if self.training and self.words:
-            kept = torch.rand(x.shape[:2], device=x.device) >= self.words
+            chance = torch.rand(x.shape[:2], device=x.device, generator=generator(x.device))
+            kept = chance >= self.words
             x = x * (kept / (1 - self.words))[..., None]
         return Sequence(probe("output", self.dropout(x)), source.mask)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.inputs import characters, tokens
+from regard.layers.draws import generator
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
@@ -57,7 +58,10 @@ class Input(nn.Module):
         if self.embedding is not None:
             own = self.embedding(batch["source"])
             if self.training and self.unknown:
-                seen = torch.rand(own.shape[:2], device=own.device) >= self.unknown
+                chance = torch.rand(
+                    own.shape[:2], device=own.device, generator=generator(own.device)
+                )
+                seen = chance >= self.unknown
                 own = own * seen[..., None]
             vectors.append(own)
         if self.spelling is not None:

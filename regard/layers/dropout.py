@@ -7,8 +7,7 @@ t/256 that the bytes can express, and s belongs to that probability, so E[y] = x
 word of the generator serves eight values, where `torch.nn.functional.dropout` draws a number for
 each: on a CPU that draw costs more than many a layer. p below 1/512 rounds to no dropout at all.
 
-The bytes come from torch's own generator, so `torch.manual_seed` decides the mask. Other devices
-than the CPU have fast generators and use `torch.nn.functional.dropout`.
+Other devices than the CPU have fast generators and use `torch.nn.functional.dropout`.
 """
 
 from typing import Any
@@ -18,6 +17,8 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from regard.layers.draws import generator
 
 
 class Dropout(nn.Module):
@@ -69,7 +70,8 @@ def bytes_below(t: int, shape: torch.Size) -> UInt8[Tensor, "*shape"]:
     """m ∈ {0, 1}: 1 with probability t/256, for t < 256."""
     count = shape.numel()
     words = torch.empty((count + 7) // 8, dtype=torch.int64)
-    words.random_(-(2**63), None)  # all 64 bits; without bounds the sign bit is always 0
+    # All 64 bits; without bounds the sign bit is always 0.
+    words.random_(-(2**63), None, generator=generator(words.device))
     return words.view(torch.uint8)[:count].view(shape).lt_(t)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from regard import health
 from regard.errors import RecipeError, UserError
+from regard.layers.draws import seeded
 from regard.train import memory, optimizer, schedule
 from regard.train.budget import GB
 from regard.train.progress import Clock, Progress as Progress
 from regard.train.signals import interruptible
-from regard.types import Batch, Batches, Carry, Position
+from regard.train.team import SharedDraws, Team
+from regard.types import Batch, Batches, Carry, Position, Terms
 from regard.values import Count, Natural, NonNegative, Share
 
 
@@ -115,6 +117,7 @@ class Standing:
     progress: Progress
     carry: Carry
     memory: memory.Memory
+    team: Team
     clock: Clock = field(init=False)
     saved: int = field(init=False)
     """The last update that is saved."""
@@ -141,13 +144,17 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
                 with suppress(UserError):  # the first error is the one to tell
                     _save(job, at)
             raise
+        finally:
+            at.team.close()
     return at.progress
 
 
 def _begin(job: Job, progress: Progress, carry: Carry = None) -> Standing:
+    team = Team(job.objective, job.config.threads, job.device)
     # What has run out of memory before the last checkpoint is not tried again.
-    limit = min(job.limit, progress.memory * GB or math.inf)
-    return Standing(progress, carry, memory.Memory(job.objective, limit, lambda: _autocast(job)))
+    limit = min(job.limit / team.size, progress.memory * GB or math.inf)
+    parts = memory.Memory(job.objective, limit, lambda: _autocast(job))
+    return Standing(progress, carry, parts, team)
 
 
 def _pause(job: Job, at: Standing, interrupted: Callable[[], bool]) -> bool:
@@ -200,7 +207,11 @@ def _step(job: Job, at: Standing) -> None:
     micro, position = _take(job, at)
     parts = [part for batch in micro for part in batch]
     try:
-        terms, carry, norm = _gradient(job, micro, progress.update, at.carry)
+        terms, carry, norm = _gradient(job, micro, progress.update, at.carry, at.team)
+    except SharedDraws:  # a layer that is not ours: its draws would not be the same again
+        job.optimizer.zero_grad(set_to_none=True)
+        at.team.disband()
+        return
     except Exception as error:
         if not memory.is_shortage(error):
             raise
@@ -228,7 +239,7 @@ def _take(job: Job, at: Standing) -> tuple[list[list[Batch]], Position]:
     """The next update's batches, each in parts that fit into the memory; the position after."""
     micro, position = [], at.progress.position
     for _ in range(job.config.accumulate):
-        parts, oversized = at.memory.parts(job.batches, position)
+        parts, oversized = at.memory.parts(job.batches, position, at.team.size)
         micro.append([part.to(job.device) for part in parts])
         position = job.batches.after(position)
         if oversized:
@@ -237,26 +248,33 @@ def _take(job: Job, at: Standing) -> tuple[list[list[Batch]], Position]:
 
 
 def _gradient(
-    job: Job, micro: list[list[Batch]], update: int, carry: Carry
+    job: Job, micro: list[list[Batch]], update: int, carry: Carry, team: Team
 ) -> tuple[dict[str, Tensor], Carry, Tensor]:
     """The gradient of the mean loss over all targets of all micro-batches; its norm, which is NaN
     where the loss is not finite."""
-    job.objective.train()
+    team.train()
     targets = max(1, sum(part.targets for parts in micro for part in parts))
     totals: dict[str, Tensor] = {}
+
+    def learn(objective: nn.Module, part: tuple[int, Batch, Carry]) -> tuple[Terms, Carry]:
+        """Add a part's gradient. Dropout is a function of (seed, update, batch, part): nothing of
+        it has to be saved."""
+        seed, batch, before = part
+        if team.size == 1:
+            torch.manual_seed(seed)  # for a GPU, and for layers that are not ours
+        with seeded(seed), _autocast(job):
+            terms, after = objective(batch, before)
+            loss = sum(t.weight * t.sum for t in terms.values() if t.weight) / targets
+        (loss * _scale(job)).backward()
+        return {name: replace(t, sum=t.sum.detach()) for name, t in terms.items()}, after
+
     for number, parts in enumerate(micro):
-        handed: list[Carry] = []
-        for part, (batch, given) in enumerate(zip(parts, memory.share(carry, parts), strict=True)):
-            # Dropout is a function of (seed, update, batch, part): nothing of it has to be saved.
-            torch.manual_seed(_fold(job.seed, update, number, *([part] if part else [])))
-            with _autocast(job):
-                terms, after = job.objective(batch, given)
-                loss = sum(t.weight * t.sum for t in terms.values() if t.weight) / targets
-            (loss * _scale(job)).backward()
-            handed.append(after)
-            for name, term in terms.items():
-                totals[name] = totals.get(name, 0.0) + term.sum.detach()
-        carry = memory.joined(handed)
+        seeds = [_fold(job.seed, update, number, *([n] if n else [])) for n in range(len(parts))]
+        found = team.each(learn, list(zip(seeds, parts, memory.share(carry, parts), strict=True)))
+        for name, term in ((name, term) for terms, _ in found for name, term in terms.items()):
+            totals[name] = totals.get(name, 0.0) + term.sum
+        carry = memory.joined([after for _, after in found])
+    team.sum_gradients()
     gradients = [p.grad for p in job.objective.parameters() if p.grad is not None]
     if _scale(job) != 1:
         torch._foreach_div_(gradients, _scale(job))
@@ -320,6 +338,7 @@ def _sound(job: Job) -> bool:
 def _shrink(job: Job, at: Standing, parts: list[Batch]) -> None:
     """Memory has run out: the same batches are taken again, in smaller parts, as all that come."""
     job.optimizer.zero_grad(set_to_none=True)
+    at.team.forget()
     at.memory.lower(parts)
     at.progress.memory = at.memory.limit / GB
     if job.device.type == "cuda":

@@ -31,6 +31,9 @@ grows with the length. For small batches it is more, by copies of the weights: s
 SOME = 4
 """Rows that are measured beside one; some kernels round what they keep for two up to nothing."""
 
+FEWEST = 512
+"""Positions that are worth a thread of their own."""
+
 Shape = tuple[tuple[str, tuple[int, ...]], ...]
 """Each tensor's name and sizes, but for the number of rows."""
 
@@ -49,11 +52,17 @@ class Memory:
         self._objective, self._context = objective, context
         self._measured: dict[tuple[Shape, int], tuple[float, float]] = {}
 
-    def parts(self, batches: Batches, position: Position) -> tuple[list[Batch], list[int]]:
-        """The batch at a position, in parts that fit; and the examples that fit not even alone."""
+    def parts(
+        self, batches: Batches, position: Position, pieces: int = 1
+    ) -> tuple[list[Batch], list[int]]:
+        """The batch at a position, in parts that fit; and the examples that fit not even alone.
+
+        There are as many parts as `pieces` at least, where the batch is large enough for it.
+        """
         whole = batches.at(position)
-        if self.limit == math.inf or not len(whole):
-            return [whole], []
+        pieces = min(pieces, len(whole), max(t.numel() for t in whole.tensors.values()) // FEWEST)
+        if pieces > 1:
+            return self._pieces(batches, position, 0, len(whole), pieces)
         return self._split(batches, position, whole, 0)
 
     def _split(
@@ -61,13 +70,20 @@ class Memory:
     ) -> tuple[list[Batch], list[int]]:
         """The same for the part of a batch that begins with row `start`."""
         count = len(batch)
+        if self.limit == math.inf or not count:
+            return [batch], []
         fitting = self._rows(batch)
         if fitting >= count:
             return [batch], []
         if count == 1:
             return [], list(batch.ids)
+        return self._pieces(batches, position, start, count, -(-count // max(1, int(fitting))))
+
+    def _pieces(
+        self, batches: Batches, position: Position, start: int, count: int, pieces: int
+    ) -> tuple[list[Batch], list[int]]:
+        """`count` rows in equal pieces, each of them in parts that fit."""
         parts, oversized = [], []
-        pieces = -(-count // max(1, int(fitting)))
         borders = [start + count * n // pieces for n in range(pieces + 1)]
         for first, end in itertools.pairwise(borders):
             # Made anew, a part has the padding of its own longest example.

@@ -16,7 +16,7 @@ class Objective(nn.Module):
     def __init__(self, model: nn.Module, loss: Loss) -> None:
         super().__init__()
         self.model = model
-        self._loss = loss
+        self.loss = loss
 
     def forward(self, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
-        return self._loss(self.model, batch, carry)
+        return self.loss(self.model, batch, carry)

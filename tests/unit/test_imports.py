@@ -59,7 +59,7 @@ FOUNDATIONS = {
     "__main__": "cli",
 }
 # Single modules of a higher room that serve a lower one.
-ALSO = {"train": {"regard.layers.allocator", "regard.layers.native"}}
+ALSO = {"train": {"regard.layers.allocator", "regard.layers.draws", "regard.layers.native"}}
 # Names of the package itself that anybody may ask for.
 PUBLIC = {"regard.__version__"}
 # Imports inside a function run when it is called; these rooms may look up that way only.
