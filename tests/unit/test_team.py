@@ -102,12 +102,12 @@ def test_a_twin_shares_the_weights_and_nothing_else() -> None:
     own, twin = (list(each.parameters()) for each in team.objectives)
     assert own[0] is not twin[0] and own[0].data_ptr() == twin[0].data_ptr()
     with torch.no_grad():
-        own[0] += 1
+        own[0].add_(1)
     assert torch.equal(own[0], twin[0])
     twin[0].sum().backward()
-    assert own[0].grad is None
+    assert [p.grad is None for p in (own[0], twin[0])] == [True, False]
     team.sum_gradients()
-    assert own[0].grad is not None and twin[0].grad is None
+    assert [p.grad is None for p in (own[0], twin[0])] == [False, True]
 
 
 def test_draws_are_those_of_the_seed_in_any_thread() -> None:
