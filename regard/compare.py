@@ -22,6 +22,7 @@ from regard.inspect.gradients import reach
 from regard.metrics import Score, bootstrap
 from regard.plots import PLACES, Curve
 from regard.tasks import Prediction
+from regard.values import Samples, check
 
 SAMPLES = 1000
 GROUPS = 5
@@ -183,8 +184,7 @@ def compare(
     """Score runs on a part of the data that they share. Options: those of `front.load`."""
     if len(folders) < 2:
         raise RecipeError("compare: name at least two runs")
-    if samples < 1:
-        raise RecipeError(f"samples: {samples} must be ≥ 1")
+    check("samples", samples, Samples)
     for folder in folders:
         if folders.count(folder) > 1:
             raise RecipeError(f"compare: {folder} is named twice")

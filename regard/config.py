@@ -23,13 +23,16 @@ from typing import Any, Literal
 
 import tomli_w
 
+from regard import toml
 from regard.errors import RecipeError
-from regard.parts import Part, kinds, module
-from regard.values import Range
+from regard.parts import Part, kinds, module, resume
+from regard.values import Items, Range, shown
 
 Table = dict[str, Any]
 VECTORS, CHOICES = "model.input.vectors", "output.choices"
 """The paths that stand outside of the section of the data; the second is of a file beside it."""
+FILES = ("data.train", "data.validation", "data.test", "data.file", CHOICES)
+"""The keys that name files; on the command line they may be here, and not in the data's folder."""
 ROOMS = {"input": "inputs", "encoder": "encoders", "decoder": "decoders", "head": "heads"}
 
 
@@ -52,12 +55,12 @@ class Place:
     def of(self, key: str) -> str:
         """file:line of a dotted key, or the override that set it."""
         key = key.partition("[")[0]
-        line, written = _line(self.text, key)
+        line, written = toml.line_of(self.text, key)
         for override in reversed(self.overrides):
             name = override.split("=", 1)[0].strip()
             inside = name.startswith(f"{key}.") and not written
             if name == key or key.startswith(f"{name}.") or inside:
-                return f"command line, {override}"
+                return f"command line, {toml.named(override)}"
         return "recipe" if self.path is None else f"{self.path}:{line}"
 
     @contextmanager
@@ -67,7 +70,7 @@ class Place:
             yield
         except RecipeError as error:
             key = str(error).split(":", 1)[0]
-            raise RecipeError(f"{self.of(key)}: {error}") from None
+            raise RecipeError(f"{self.of(key)}: {toml.sentence(str(error))}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,27 +93,28 @@ class Recipe:
 def load(path: Path, overrides: Iterable[str] = ()) -> Recipe:
     """Read a recipe file and change it by `overrides`, each `dotted.key=value`."""
     found = find(path)
+    text = toml.read(found)
     try:
-        text = found.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{found}: not UTF-8: {error}") from None
-    except OSError as error:
-        raise RecipeError(f"{found}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        table = toml.parse(text)
+    except ValueError as error:
         raise RecipeError(f"{found}: not TOML: {error}") from None
     return _changed(table, found.parent, Place(found, text, tuple(overrides)))
 
 
 def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """The same for a recipe in memory; its paths are relative to the working folder."""
-    return _changed(copy.deepcopy(dict(table)), Path.cwd(), Place(overrides=tuple(overrides)))
+    try:
+        own = copy.deepcopy(dict(table))
+    except RecursionError:
+        raise RecipeError("recipe: it is nested too deeply") from None
+    return _changed(own, Path.cwd(), Place(overrides=tuple(overrides)))
 
 
 def _changed(table: Table, folder: Path, place: Place) -> Recipe:
     for override in place.overrides:
         _override(table, override)
-    _from_recipe(table, folder)
+    with place.located():
+        _from_recipe(table, folder)
     return recipe(table, place)
 
 
@@ -125,7 +129,8 @@ def find(path: Path) -> Path:
         if len(path.parts) == 1 and (folder / f"{name}.toml").is_file():
             return folder / f"{name}.toml"
     if path.is_dir():
-        raise RecipeError(f"{path} is a folder, not a recipe; to go on with a run: --resume {path}")
+        how = f"to go on with a run: {resume(path)}"
+        raise RecipeError(f"{path} is a folder, not a recipe; {how}")
     names = [f.stem for folder in shipped for f in folder.glob("*.toml")]
     near = difflib.get_close_matches(name, names, 1) or difflib.get_close_matches(
         path.name, [f.name for f in path.parent.glob("*.toml")] if path.parent.is_dir() else [], 1
@@ -138,7 +143,7 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
     """A checked Recipe from a plain table."""
     table = dict(table)
     if "task" not in table:
-        for key in difflib.get_close_matches("task", table, 1):
+        for key in difflib.get_close_matches("task", map(str, table), 1):
             raise _unknown(key, key, {"task"}, place)
         raise RecipeError(f"{place.of('task')}: task: missing; one of {', '.join(kinds('tasks'))}")
     kind = _typed(str, table.pop("task"), "task", place)
@@ -153,7 +158,7 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
     known = {"seed", "model", "train"} | sections
     for key in table:
         if key not in known:
-            raise _unknown(key, key, known, place)
+            raise _unknown(str(key), str(key), known, place)
     seed = _typed(typing.Annotated[int, Range(0, 2**31)], table.get("seed", 1), "seed", place)
     result = Recipe(
         kind=kind,
@@ -213,7 +218,7 @@ def _model(cls: type, defaults: Mapping[str, str], table: Any, place: Place) -> 
     own = {f.name for f in dataclasses.fields(cls)} - set(ROOMS)
     for key in rest:
         if key not in own:
-            raise _unknown(f"model.{key}", key, own | set(defaults), place)
+            raise _unknown(f"model.{key}", str(key), own | set(defaults), place)
     return dataclasses.replace(_section(cls, rest, "model", place), **made)
 
 
@@ -239,34 +244,37 @@ def _section(
     for key, value in table.items():
         full = f"{prefix}.{key}" if prefix else key
         if key not in fields:
-            raise _unknown(full, key, set(fields) | also, place)
+            raise _unknown(full, str(key), set(fields) | also, place)
         values[key] = _typed(hints[key], value, full, place)
     for key, field in fields.items():
         if key not in values:
             full = f"{prefix}.{key}" if prefix else key
             if dataclasses.is_dataclass(hints[key]) or room_of(hints[key]):
                 values[key] = _typed(hints[key], {}, full, place)
-            elif field.default is dataclasses.MISSING:
+            elif field.default is field.default_factory is dataclasses.MISSING:
                 raise RecipeError(
                     f"{place.of(prefix)}: {full}: missing; wanted: {describe(hints[key])}"
                 )
     try:
         return cls(**values)
     except RecipeError as error:
-        key = f"{prefix}.{error}".split(":", 1)[0]
-        raise RecipeError(f"{place.of(key)}: {prefix}.{error}") from None
+        text = toml.sentence(f"{prefix}.{error}")
+        raise RecipeError(f"{place.of(text.split(':', 1)[0])}: {text}") from None
 
 
-def _typed(hint: Any, value: Any, key: str, place: Place) -> Any:
-    """`value` if it is of the type `hint`, else a RecipeError that names the key."""
+def _typed(hint: Any, value: Any, key: str, place: Place, limits: Any = None) -> Any:
+    """`value` if it is of the type `hint`, else a RecipeError that names the key, and the `limits`
+    that a value of this type has here."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if room := room_of(hint):
         return _part(room, value, key, place)
     if origin is typing.Annotated:
-        value = _typed(arguments[0], value, key, place)
+        value = _typed(arguments[0], value, key, place, hint)
         for limit in arguments[1:]:
             if isinstance(limit, Range) and value not in limit:
-                raise RecipeError(f"{place.of(key)}: {key}: {value!r} must be {limit}")
+                raise RecipeError(f"{place.of(key)}: {key}: {shown(value)} must be {limit}")
+            if isinstance(limit, Items) and len(value) > limit.most:
+                raise RecipeError(f"{place.of(key)}: {key}: {len(value):,} items; wanted: {limit}")
         return value
     if dataclasses.is_dataclass(hint):
         return _section(typing.cast(type, hint), value, key, place)
@@ -278,19 +286,31 @@ def _typed(hint: Any, value: Any, key: str, place: Place) -> Any:
             raise _wrong(hint, value, key, place)
         return tuple(_typed(arguments[0], v, f"{key}[{n}]", place) for n, v in enumerate(value))
     if origin is Literal:
-        if value in arguments and type(value) in {type(a) for a in arguments}:
+        if type(value) in {type(a) for a in arguments} and value in arguments:
             return value
-        near = difflib.get_close_matches(str(value), [str(a) for a in arguments], 1)
+        near = difflib.get_close_matches(shown(value).strip("'"), [str(a) for a in arguments], 1)
         hint_ = f"; did you mean {near[0]!r}?" if near else ""
         choices = ", ".join(map(repr, arguments))
-        raise RecipeError(f"{place.of(key)}: {key}: {value!r} is not one of {choices}{hint_}")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is Path and isinstance(value, str):
-        return Path(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise _wrong(hint, value, key, place)
-    return value
+        raise RecipeError(f"{place.of(key)}: {key}: {shown(value)} is not one of {choices}{hint_}")
+    return _plainly(hint, value, key, place, limits or hint)
+
+
+def _plainly(hint: Any, value: Any, key: str, place: Place, limits: Any) -> Any:
+    """The same for a type without parts; what comes from Python may be of a type derived from it,
+    which TOML could not hold."""
+    wanted = (int, float) if hint is float else str if hint is Path else hint
+    if not isinstance(wanted, type | tuple):
+        raise RecipeError(f"{place.of(key)}: {key}: a recipe cannot hold its type, {hint}")
+    if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
+        raise _wrong(limits, value, key, place)
+    if isinstance(value, str) and (found := toml.NO_TEXT.search(value)):
+        raise RecipeError(
+            f"{place.of(key)}: {key}: {shown(value)} has {found[0]!r}, which no text may have"
+        )
+    try:
+        return hint(value) if hint in (int, float, str, Path) else value
+    except OverflowError:
+        raise _wrong(limits, value, key, place) from None
 
 
 def room_of(hint: Any) -> Room | None:
@@ -302,7 +322,7 @@ def room_of(hint: Any) -> Room | None:
 def _wrong(hint: Any, value: Any, key: str, place: Place) -> RecipeError:
     kind = type(value).__name__
     return RecipeError(
-        f"{place.of(key)}: {key}: {value!r} ({kind}) given, wanted: {describe(hint)}"
+        f"{place.of(key)}: {key}: {shown(value)} ({kind}) given, wanted: {describe(hint)}"
     )
 
 
@@ -310,8 +330,9 @@ def describe(hint: Any) -> str:
     """What a value of this type is, for a person."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
-        limits = " and ".join(str(a) for a in arguments[1:] if isinstance(a, Range))
-        return f"{describe(arguments[0])} {limits}".strip()
+        limits = [f" {a}" for a in arguments[1:] if isinstance(a, Range)]
+        counts = [f", {a}" for a in arguments[1:] if isinstance(a, Items)]
+        return "".join([describe(arguments[0]), *limits, *counts])
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
     if origin is tuple:
@@ -325,7 +346,7 @@ def describe(hint: Any) -> str:
 def _unknown(full: str, key: str, known: set[str], place: Place) -> RecipeError:
     near = difflib.get_close_matches(key, sorted(known), 1)
     hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}"
-    return RecipeError(f"{place.of(full)}: {full}: no such key; {hint}")
+    return RecipeError(f"{place.of(full)}: {toml.named(full)}: no such key; {hint}")
 
 
 def _override(table: Table, override: str) -> None:
@@ -333,34 +354,38 @@ def _override(table: Table, override: str) -> None:
     key = key.strip()
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
         raise RecipeError(
-            f"command line: {override!r}: wanted key=value, such as train.updates=100"
+            f"command line: {shown(override)}: wanted key=value, such as train.updates=100"
         )
     *sections, last = key.split(".")
+    inner: Any = table
     for section in sections:
-        table = table.setdefault(section, {})
-        if not isinstance(table, dict):
-            raise RecipeError(f"command line, {override}: {section} is a value, not a section")
+        inner = inner.setdefault(section, {})
+        if not isinstance(inner, dict):
+            place = f"command line, {toml.named(override)}"
+            raise RecipeError(f"{place}: {toml.named(section)} is a value, not a section")
+    with Place(overrides=(override,)).located():
+        inner[last] = _from_here(key, _value(key, text))
+
+
+def _value(key: str, text: str) -> Any:
+    """What stands behind `key=` on the command line: TOML, or a text without quotes."""
     try:
-        (value,) = tomllib.loads(f"x = {text}").values()
-    except ValueError:  # not TOML, or more than one value: a text
-        value = text
-    if sections == ["data"] or key == CHOICES:
-        value = _from_here(last, value)
-    if key == VECTORS and isinstance(value, str) and value:
-        value = str(Path(value).expanduser().resolve())
-    table[last] = value
+        table = toml.parse(f"x = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    except ValueError as error:
+        raise RecipeError(f"{key}: {error}") from None
+    return table["x"] if len(table) == 1 else text  # more lines are no value
 
 
 def _from_here(key: str, value: Any) -> Any:
     """Paths on the command line are relative to the working folder."""
-    if key == "folder" and isinstance(value, str) and value:
-        return str(Path(value).expanduser().resolve())
-    if key in ("file", "choices") and isinstance(value, str) and Path(value).is_file():
-        return str(Path(value).resolve())
-    if isinstance(value, list):
-        return [
-            str(Path(v).resolve()) if isinstance(v, str) and Path(v).is_file() else v for v in value
-        ]
+    if key in ("data.folder", VECTORS) and isinstance(value, str) and value:
+        return toml.resolved(key, value, Path())
+    if key in FILES and isinstance(value, list):
+        return [_from_here(key, each) if isinstance(each, str) else each for each in value]
+    if key in FILES and isinstance(value, str) and toml.is_file(value):
+        return toml.resolved(key, value, Path())
     return value
 
 
@@ -370,28 +395,10 @@ def _from_recipe(table: Table, folder: Path) -> None:
     if isinstance(data, dict) and not data.get("set"):
         named = data.get("folder", "")
         if isinstance(named, str):
-            data["folder"] = str((folder / Path(named).expanduser()).resolve())
+            data["folder"] = toml.resolved("data.folder", named, folder)
     *sections, last = VECTORS.split(".")
     for section in sections:
         inner = table.get(section)
         table = inner if isinstance(inner, dict) else {}
     if isinstance(table.get(last), str) and table[last]:
-        table[last] = str((folder / Path(table[last]).expanduser()).resolve())
-
-
-def _line(text: str, key: str) -> tuple[int, bool]:
-    """The line of a dotted key, or of the nearest section around it; whether it is the key's."""
-    parts = key.split(".")
-    section: list[str] = []
-    best, depth = 1, 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            section = [part.strip() for part in header[1].split(".")]
-            here = section
-        elif pair := re.match(r"\s*([\w.\- ]+?)\s*=", line):
-            here = section + pair[1].split(".")
-        else:
-            continue
-        if here == parts[: len(here)] and len(here) > depth:
-            best, depth = number, len(here)
-    return best, depth == len(parts)
+        table[last] = toml.resolved(VECTORS, table[last], folder)

@@ -11,6 +11,7 @@ from regard.alignment import cross_attention
 from regard.data import catalogue
 from regard.data.tokenizers import END
 from regard.runs import Run
+from regard.shell import command, quoted
 from regard.tasks.translate import collate
 
 SAMPLES = 10
@@ -83,7 +84,7 @@ def _show(folder: Path, scores: Any, samples: list[dict[str, str]], picture: Pat
         f"\nwhat it attended to:   {picture}\n"
         f"learning curves:       {folder / 'curves.png'}\n\n"
         "Try next:\n"
-        f'  echo "{samples[0]["source"]}" | regard predict {folder} --format jsonl\n'
+        f"  echo {quoted(samples[0]['source'])} | {command('predict', folder)} --format jsonl\n"
         f"  regard demo --languages en-fr\n"
         f"  regard train phrasebook model.dim=64        # what does a smaller model lose?\n"
         f"  regard data list                            # real data sets, and recipes for them",

@@ -20,8 +20,9 @@ from regard.layers.probe import watched
 from regard.metrics import Comparison, Score, paired_bootstrap
 from regard.parts import Part, kinds, module
 from regard.runs import Run, train as train_run
-from regard.tasks import Prediction
+from regard.tasks import Prediction, check_texts
 from regard.train.device import pick
+from regard.values import Count, Length, check
 
 CHUNK = 4096
 Engine = Literal["auto", "torch", "ctranslate2"]
@@ -72,6 +73,8 @@ class Predictor:
             raise RecipeError(f"choices: the task {self.run.recipe.kind} takes none")
         report = Report()
         given = Path(choices) if isinstance(choices, str) else choices
+        if not isinstance(given, Path):
+            check_texts("choices", given)
         task.choices = None if given == Path("none") else task.among(given, report)
         self.met = report.summary()[1:]
 
@@ -158,7 +161,11 @@ class Predictor:
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
-        _check_batch(batch)
+        check("batch", batch, Count)
+        check_texts("inputs", inputs)
+        check_texts("prefixes", prefixes or ())
+        if length is not None:
+            check("length", length, Length)
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self._known
@@ -202,7 +209,7 @@ class Predictor:
 
         With `samples`, a task that scores no lines by themselves gives bootstrap intervals.
         """
-        _check_batch(batch)
+        check("batch", batch, Count)
         chosen = self.search(search, **options)
         given: dict[str, Any] = {"batch": batch}
         if samples and "samples" in inspect.signature(self.task.evaluate).parameters:
@@ -248,17 +255,14 @@ class Predictor:
         if len(set(map(len, texts))) > 1:
             counts = (f"{len(t)} {s}s" for t, s in zip(texts, self.sides, strict=True))
             raise UserError(", but ".join(counts))
+        for side, each in zip(self.sides, texts, strict=True):
+            check_texts(side, each)
         return list(self.task.score(self.model, *texts))
 
 
 def answers(task: Any, part: str) -> Any:
     """A part's inputs and what is right for each: all of it, where there may be several."""
     return getattr(task, "alternatives", task.references)(part)
-
-
-def _check_batch(batch: int) -> None:
-    if batch < 1:
-        raise RecipeError(f"batch: {batch} must be ≥ 1")
 
 
 def load(run: str | Path, **options: Any) -> Predictor:
@@ -306,6 +310,8 @@ def prepared(
         loaded, name = config.from_table(recipe, overrides), str(recipe.get("task", "run"))
     else:
         loaded, name = config.load(Path(recipe), overrides), Path(recipe).stem
+    if to and "\0" in str(to):
+        raise UserError(f"to: {str(to)!r} is no path")
     return Path(to) if to else free_folder(name), loaded
 
 

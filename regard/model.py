@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
-from regard.parts import Part, module
+from regard.parts import Part, foreign, module, reason
 from regard.types import Batch, Decoder, DecoderState, Encoder, Head, Input, Sequence, Sizes
-from regard.values import Count
+from regard.values import Width
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Sizes that all parts share, and the parts."""
 
-    dim: Count = 512
+    dim: Width = 512
     """Dimension of the vectors that flow between parts."""
     tie: Literal["none", "output", "all"] = "all"
     """Share the embedding with the output projection; `all`: with the source's, too."""
@@ -156,3 +156,7 @@ def _part(room: str, part: Part | None, name: str, *args: Any, **options: Any) -
         return getattr(module(room, part.kind), name)(part.config, *args, **options)
     except RecipeError as error:
         raise RecipeError(f"model.{name.lower()}.{error}") from None
+    except Exception as error:
+        if (where := foreign(room, part.kind)) is None:
+            raise
+        raise RecipeError(f"model.{name.lower()}.kind: {reason(error, where)}") from error

@@ -4,10 +4,13 @@ Somebody else's parts come from a folder that the user names (`--parts DIR`), la
 package: DIR/encoders/mine.py is `kind = "mine"`. They never come from inside a run.
 """
 
+import dataclasses
 import difflib
 import importlib
 import importlib.util
 import sys
+import traceback
+import typing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +18,17 @@ from types import ModuleType
 from typing import Any
 
 from regard.errors import RecipeError
+from regard.shell import command
 
+NAMES = {
+    "inputs": ("Input",),
+    "encoders": ("Encoder",),
+    "decoders": ("Decoder",),
+    "heads": ("Head",),
+    "search": ("search",),
+    "tasks": ("Task", "PARTS", "SIDES", "check", "prepare"),
+}
+"""The rooms that a part may be for, and what it must have beside a Config."""
 _folders: list[Path] = []
 
 
@@ -31,7 +44,14 @@ def add_folder(folder: Path) -> None:
     """Look for parts in `folder`, too."""
     if not folder.is_dir():
         raise RecipeError(f"--parts {folder}: there is no such folder")
+    if not any((folder / room).is_dir() for room in NAMES):
+        raise RecipeError(f"--parts {folder}: it has none of the folders {', '.join(NAMES)}")
     _folders.append(folder.resolve())
+
+
+def resume(run: Path) -> str:
+    """The command that goes on with a run, with the parts that it may have."""
+    return command("train", "--resume", run, *(w for f in _folders for w in ("--parts", f)))
 
 
 def kinds(room: str) -> list[str]:
@@ -55,21 +75,55 @@ def module(room: str, kind: str) -> ModuleType:
     if kind not in known:
         near = difflib.get_close_matches(kind, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise RecipeError(f"{kind!r} is not one of {', '.join(known)}{hint}")
-    for folder in _folders:
-        if (folder / room / f"{kind}.py").is_file():
-            return _from_file(room, kind, folder / room / f"{kind}.py")
-    return importlib.import_module(f"regard.{room}.{kind}")
+        raise RecipeError(f"{kind[:80]!r} is not one of {', '.join(known)}{hint}")
+    path = foreign(room, kind)
+    return (
+        _from_file(room, kind, path) if path else importlib.import_module(f"regard.{room}.{kind}")
+    )
+
+
+def foreign(room: str, kind: str) -> Path | None:
+    """The file of a part that somebody else wrote."""
+    files = (folder / room / f"{kind}.py" for folder in _folders)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _from_file(room: str, kind: str, path: Path) -> ModuleType:
     name = f"regard_parts.{room}.{kind}"
-    if name in sys.modules:
-        return sys.modules[name]
+    there = sys.modules.get(name)
+    if there is not None and there.__file__ == str(path):
+        return there
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise RecipeError(f"{path}: cannot be imported")
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[name] = loaded
-    spec.loader.exec_module(loaded)
+    try:
+        spec.loader.exec_module(loaded)
+        _check(loaded, room, path)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        if isinstance(error, RecipeError):
+            raise
+        raise RecipeError(reason(error, path)) from error
     return loaded
+
+
+def _check(loaded: ModuleType, room: str, path: Path) -> None:
+    """Refuse a file that lacks what a part of its room must have."""
+    for name in ("Config", *NAMES.get(room, ())):
+        if not hasattr(loaded, name):
+            raise RecipeError(f"{path}: has no {name}, which a part of {room}/ must have")
+    config = loaded.Config
+    if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
+        raise RecipeError(f"{path}: Config is no dataclass")
+    typing.get_type_hints(config)
+
+
+def reason(error: BaseException, path: Path) -> str:
+    """What is wrong with a file, and in which line of it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f":{frame.lineno}" for frame in frames if frame.filename == str(path)]
+    return f"{path}{lines[-1] if lines else ''}: {type(error).__name__}: {error}"

@@ -21,6 +21,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +38,7 @@ from regard.data.readers import Report
 from regard.errors import RecipeError, UserError
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.parts import module
+from regard.parts import module, resume
 from regard.tasks import Task
 from regard.train import budget, checkpoint, device, lock, manifest, optimizer
 from regard.train.ahead import ahead
@@ -148,7 +149,8 @@ class Run:
         if which in ("final", "last"):
             return newest
         number = newest.progress()["best_update"] if which == "best" else which
-        folder = self.checkpoints / f"{int(number):08d}" if str(number).isdigit() else None
+        digits = re.fullmatch("[0-9]{1,18}", str(number))  # isdigit() takes ² for one
+        folder = self.checkpoints / f"{int(digits[0]):08d}" if digits else None
         if folder is None or not folder.is_dir():
             there = ", ".join(str(c.update) for c in checkpoint.checkpoints(self.checkpoints))
             raise UserError(f"{self.folder} has no checkpoint {which!r}; there are {there}")
@@ -169,7 +171,7 @@ class Run:
 def _must_be_empty(folder: Path) -> None:
     """A new run wants a folder of its own; that it was locked before is no matter."""
     if folder.exists() and any(found.name != lock.NAME for found in folder.iterdir()):
-        hint = f"; to go on with it: --resume {folder}" if (folder / "recipe.toml").exists() else ""
+        hint = f"; to go on with it: {resume(folder)}" if (folder / "recipe.toml").exists() else ""
         raise UserError(f"{folder} exists and is not empty{hint}")
 
 

@@ -9,12 +9,12 @@ wer, cer, per       edits per word, character, phoneme of the nearest reference
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from regard import metrics
 from regard.errors import RecipeError
 from regard.metrics import Score, Unit
-from regard.values import Natural
+from regard.values import Range
 
 Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
 SLOW = ("ter", "nbest")
@@ -30,7 +30,7 @@ class Evaluation:
     """sacreBLEU's tokenisation; none for text that is tokenised already."""
     lowercase: bool = False
     """Whether case is ignored."""
-    lines: Natural = 200
+    lines: Annotated[int, Range(0, 10**6)] = 200
     """Validation lines that are translated (greedily) each time, for scores while training."""
     metrics: tuple[Key, ...] = ("bleu", "chrf", "ter", "exact")
     """Which scores are told. line_error_rate: lines that are not exact, the word error rate where

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.types import ALL, Batch, Position
-from regard.values import Count, Natural
+from regard.values import Rows, RowsOrZero
 
 Lengths = NDArray[np.int64]
 """(N, sides): how many symbols each side of each example has."""
@@ -21,9 +21,9 @@ Lengths = NDArray[np.int64]
 class Config:
     """How large a batch is."""
 
-    tokens: Count = 4096
+    tokens: Rows = 4096
     """At most this many positions on either side of a batch, padding included."""
-    sentences: Natural = 0
+    sentences: RowsOrZero = 0
     """At most this many examples in a batch; 0 for any number."""
 
 

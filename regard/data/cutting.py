@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from random import Random
+from typing import Annotated
 
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError
-from regard.values import Count, Share
+from regard.values import Range, Share
 
 WAYS = 64
 """Ways to cut a word that are drawn once; each time it stands somewhere, one of them is taken."""
@@ -27,7 +28,7 @@ class Config:
 
     dropout: Share = 0.0
     """Probability that a merge of BPE is left out; 0: a text is always cut in the same way."""
-    copies: Count = 8
+    copies: Annotated[int, Range(1, 1000)] = 8
     """How many copies of the training text are stored, each cut in its own way, where that is not
     0. An epoch goes through all of them."""
 

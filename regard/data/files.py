@@ -8,7 +8,7 @@ from typing import Literal
 from regard.data import catalogue
 from regard.data.readers import Policy
 from regard.errors import RecipeError, UserError
-from regard.values import Count
+from regard.values import Length, shown
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -37,7 +37,7 @@ class Config:
     evaluation of what writes texts, one that would be skipped counts as empty."""
     empty: Literal["refuse", "skip"] = "skip"
     """What to do with a pair that has an empty side."""
-    longest: Count = 256
+    longest: Length = 256
     """More symbols than this are too many to learn from."""
     too_long: Literal["skip", "cut", "refuse"] = "skip"
     """What to do with an example that has more."""
@@ -71,8 +71,12 @@ def find(dataset: str, folder: str, name: str, key: str) -> Path:
         base = catalogue.find(dataset) if dataset else Path(folder)
     except UserError as error:
         raise RecipeError(f"data.set: {error}") from error
-    path = base / Path(name).expanduser()
-    if not path.is_file():
+    try:
+        path = base / Path(name).expanduser()
+        there = path.is_file()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise RecipeError(f"{key}: {shown(name)} is no path: {error}") from None
+    if not there:
         names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, names, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

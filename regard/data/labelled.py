@@ -36,7 +36,7 @@ from regard.data.readers import (
 )  # fmt: skip
 from regard.data.tags import UNKNOWN
 from regard.errors import RecipeError, UserError
-from regard.values import Natural, Share
+from regard.values import Seed, Share
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NOTHING = ("", "")
@@ -55,7 +55,7 @@ class HeldOut:
     """The share to choose by."""
     test: Share = 0.0
     """The share that `regard evaluate` scores."""
-    seed: Natural = 1
+    seed: Seed = 1
     """Another seed, other examples."""
 
     def __post_init__(self) -> None:

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from regard.data.store import Array, Tokens
 from regard.errors import UserError
 from regard.types import ALL, Batch, Position
-from regard.values import Count
+from regard.values import Length, Rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """How running text is read in training: truncated back-propagation through time."""
 
-    streams: Count = 32
+    streams: Rows = 32
     """How many places of the text are read side by side: the rows of a batch."""
-    length: Count = 64
+    length: Length = 64
     """The most symbols of each stream in one batch; the gradient reaches no farther back."""
 
 

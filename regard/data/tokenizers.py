@@ -30,7 +30,7 @@ from tokenizers import (
 )
 
 from regard.errors import RecipeError, UserError
-from regard.values import Count
+from regard.values import Count, Symbols
 
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
@@ -47,7 +47,7 @@ class Config:
 
     kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
     """What a symbol is."""
-    size: Count = 8000
+    size: Symbols = 8000
     """Number of symbols, special ones included, that training aims at (not for bytes)."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""

@@ -11,18 +11,18 @@ from torch import Tensor
 
 from regard.errors import RecipeError
 from regard.types import Batch
-from regard.values import Count, Natural
+from regard.values import Length, LengthOrZero
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """How far a model looks, back and ahead."""
 
-    look_back: Count = 336
+    look_back: Length = 336
     """Steps that are read."""
-    horizon: Count = 96
+    horizon: Length = 96
     """Steps that are forecast."""
-    block: Natural = 0
+    block: LengthOrZero = 0
     """Steps that are predicted at once, and then read to predict the next; 0: the horizon."""
     normalise: Literal["none", "last", "window"] = "none"
     """What is taken off each window before it is read and given back after: its last value, or

@@ -31,7 +31,7 @@ from regard.layers.linear import Linear
 from regard.layers.probe import probe, scope, stacked
 from regard.layers.recurrent import Kind, Recurrent, State as Hidden, recurrent
 from regard.types import Sequence
-from regard.values import Depth, Natural, Share
+from regard.values import Depth, Share, WidthOrZero
 
 Summary = Literal["ends", "last", "mean"]
 NAMES = ("state", "cell")
@@ -45,7 +45,7 @@ class Config:
     """What a layer does at each step."""
     layers: Depth = 1
     """How many layers stand on each other."""
-    hidden: Natural = 0
+    hidden: WidthOrZero = 0
     """Width of a layer's state; 0: that of the model."""
     attention: Literal["none", "additive", "multiplicative"] = "multiplicative"
     """How the memory is looked at: e = vᵀ tanh(W h + U m), e = hᵀ W m, or as one vector alone."""

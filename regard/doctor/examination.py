@@ -13,7 +13,9 @@ from regard.doctor import cost, coverage, examples, labels, pairs, series, text
 from regard.doctor.findings import FIRM, KINDS, Finding, Severity, finding, merged, of, ranked
 from regard.doctor.reading import Part, read
 from regard.errors import RecipeError, UserError
+from regard.parts import resume
 from regard.runs import Run
+from regard.shell import quoted
 from regard.train import checkpoint
 
 FULL, SHORT = 1_000_000, 30_000
@@ -73,7 +75,8 @@ def passed(found: list[Finding]) -> list[Finding]:
         told = "\n".join(f"  {each}" for each in errors)
         codes = [f'"{code}"' for code in dict.fromkeys(each.code for each in errors)]
         firm = any(each.code.startswith(FIRM) for each in errors)
-        let = "" if firm else f" To train all the same: 'train.allow=[{', '.join(codes)}]'."
+        allow = quoted(f"train.allow=[{', '.join(codes)}]")
+        let = "" if firm else f" To train all the same: {allow}."
         raise Refused(f"the data has errors.{let} `regard doctor` tells more.\n{told}")
     return of("warning", found)
 
@@ -82,7 +85,7 @@ def room(run: Run) -> list[Finding]:
     """Whether the disk can hold a new run: a warning if hardly, an error if not."""
     found = list(_allowed(run.recipe, list(cost.disk(run, run.folder))))
     for each in of("error", found):
-        raise Refused(f"{each}. The run is prepared: regard train --resume {run.folder}")
+        raise Refused(f"{each}. The run is prepared: {resume(run.folder)}")
     return of("warning", found)
 
 

@@ -32,7 +32,7 @@ class Encoder(nn.Module):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.layers = config.layers
-        self.factor = 1 / math.sqrt(dim) if config.scale else 1.0
+        self.scale = 1 / math.sqrt(dim) if config.scale else 1.0
 
     def forward(self, source: Sequence) -> Sequence:
         x = probe("input", source.states)
@@ -46,8 +46,8 @@ class Encoder(nn.Module):
         self, x: Float[Tensor, "B 1 S D"], mask: Bool[Tensor, "B 1 1 S"] | None
     ) -> Float[Tensor, "B 1 S D"]:
         if not watched():
-            return F.scaled_dot_product_attention(x, x, x, mask, scale=self.factor)
-        query = x * (self.factor * math.sqrt(x.shape[-1]))  # `attention_weights` divides by it
+            return F.scaled_dot_product_attention(x, x, x, mask, scale=self.scale)
+        query = x * (self.scale * math.sqrt(x.shape[-1]))  # `attention_weights` divides by it
         with scope("attention"):
             weights = probe("weights", attention_weights(query, x, mask))
         return weights @ x

@@ -10,7 +10,7 @@ from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.probe import probe, scope
 from regard.types import Sequence
-from regard.values import Count, Depth, Share
+from regard.values import Depth, Share, Widths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Config:
 
     layers: Depth = 1
     """How many layers stand on each other."""
-    widths: tuple[Count, ...] = (3, 4, 5)
+    widths: Widths = (3, 4, 5)
     """How many words a filter sees; model.dim is shared out among the widths."""
     dropout: Share = 0.1
     """On the input and on each layer's output."""

@@ -14,14 +14,14 @@ from torch.nn import functional as F
 from regard.errors import RecipeError
 from regard.layers.probe import probe
 from regard.types import Sequence
-from regard.values import Count
+from regard.values import Length
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """How smooth a trend is."""
 
-    window: Count = 25
+    window: Length = 25
     """Positions whose mean is the trend, as many before as after; 1: no trend is told apart."""
 
     def __post_init__(self) -> None:

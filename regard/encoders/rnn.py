@@ -12,7 +12,7 @@ from regard.layers.linear import Linear
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Kind, recurrent
 from regard.types import Sequence
-from regard.values import Depth, Natural, Share
+from regard.values import Depth, Share, WidthOrZero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Config:
     """How many layers stand on each other."""
     directions: Literal["one", "both"] = "both"
     """Whether a layer reads from left to right alone, or from right to left, too."""
-    hidden: Natural = 0
+    hidden: WidthOrZero = 0
     """Width of a layer's state in each direction; 0: that of the model."""
     dropout: Share = 0.1
     """On each layer's input and on the output; never from one step to the next."""

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.layers.consistency import twin_cross_entropy
 from regard.layers.cross_entropy import cross_entropy
 from regard.types import Term, Terms
-from regard.values import NonNegative, Share
+from regard.values import Share, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Config:
 
     smoothing: Share = 0.1
     """Label smoothing: this much of the probability is spread over the vocabulary."""
-    consistency: NonNegative = 0.0
+    consistency: Weight = 0.0
     """Read each example twice, with another dropout each time, and hold what is expected the first
     and the second time together with this weight (R-Drop; its α is twice this)."""
     bias: bool = False

@@ -19,7 +19,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Count, Share
+from regard.values import Share, Width, Widths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,11 @@ class Config:
 
     by: Literal["cnn", "rnn"] = "cnn"
     """Convolutions with a maximum over places, or an LSTM that reads both ways."""
-    size: Count = 64
+    size: Width = 64
     """Dimension of the vector of a word."""
-    symbol: Count = 32
+    symbol: Width = 32
     """Dimension of the vector of a character."""
-    widths: tuple[Count, ...] = (2, 3, 4)
+    widths: Widths = (2, 3, 4)
     """How many characters a filter sees (cnn); `size` is shared out among the widths."""
     dropout: Share = 0.0
     """On the characters' vectors."""

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from regard.inputs import tokens
 from regard.layers.embedding import Embedding
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Count, Range
+from regard.values import Range
 
 NONE = 0
 """The bucket of no n-gram."""
@@ -21,7 +21,7 @@ NONE = 0
 class Config(tokens.Config):
     """Which n-grams, and how many vectors they share."""
 
-    n: Count = 2
+    n: Annotated[int, Range(1, 32)] = 2
     """The longest n-gram; 1 for words alone."""
     bits: Annotated[int, Range(1, 26)] = 18
     """n-grams fall into 2^bits buckets, each with a vector."""

@@ -11,16 +11,16 @@ from regard.errors import RecipeError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Count, Natural, Share
+from regard.values import Length, LengthOrZero, Share
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """What becomes one position of the sequence."""
 
-    patch: Count = 1
+    patch: Length = 1
     """Consecutive steps that become one position (Nie et al. 2023, section 3.1)."""
-    stride: Natural = 0
+    stride: LengthOrZero = 0
     """Steps from one patch to the next; 0: as many as a patch has."""
     project: bool = True
     """Map each patch to the model's dimension; false: take the values themselves, which then must

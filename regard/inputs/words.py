@@ -12,7 +12,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Count, Share
+from regard.values import Share, Width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Config(tokens.Config):
 
     reads: Literal["both", "words", "characters"] = "both"
     """The word as one symbol, its characters, or both."""
-    size: Count = 100
+    size: Width = 100
     """Dimension of a word's own vector; with pretrained `vectors`, that of theirs."""
     dropout: Share = 0.0
     """On the vectors, own and spelt."""

@@ -28,6 +28,7 @@ from regard.model import Model
 from regard.parts import Part
 from regard.runs import Run
 from regard.tasks import Task
+from regard.values import Count, check
 
 SURE = 0.5
 """A symbol counts as the translation of another if the dictionary finds it likelier than this."""
@@ -117,6 +118,7 @@ def survey(
     tell: Callable[[str], None] = lambda text: None,
 ) -> Survey:
     """Look at the first sentences of a part of the run's data; `tell` hears how far it is."""
+    check("sentences", sentences, Count)
     task, model = run.task, run.model(checkpoint, device)
     if not attentions(model):
         raise UserError(f"{run.folder}: this model has no attention heads")

@@ -6,7 +6,7 @@ from regard.errors import RecipeError
 from regard.layers.feedforward import Activation
 from regard.layers.position import Kind, Layout
 from regard.layers.residual import Norm, Normalisation
-from regard.values import Count, Depth, Share
+from regard.values import Depth, Heads, Length, Share, Width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,9 +15,9 @@ class Config:
 
     layers: Depth = 6
     """How many blocks stand on each other."""
-    heads: Count = 8
+    heads: Heads = 8
     """Attention heads per block; model.dim must be a multiple of it."""
-    inner: Count = 2048
+    inner: Width = 2048
     """Width of the feed-forward network."""
     activation: Activation = "relu"
     """Of the feed-forward network."""
@@ -33,7 +33,7 @@ class Config:
     """Inside the feed-forward network, after the activation."""
     position: Kind = "sinusoidal"
     """How a position is told apart."""
-    limit: Count = 1024
+    limit: Length = 1024
     """Positions in a learned or one-hot table; sinusoidal and rotary ones go on beyond it."""
     layout: Layout = "interleaved"
     """Sine and cosine in turn, as in the paper, or all sines first."""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.choices import ROOT, Choices
-from regard.errors import RecipeError, UserError
+from regard.errors import UserError
 from regard.types import DecoderState
-from regard.values import Range
+from regard.values import check
 
 
 @runtime_checkable
@@ -197,19 +197,13 @@ def impossible() -> UserError:
 
 
 def check_ranges(config: Any) -> None:
-    """Refuse a value outside the range that its field's type states."""
-    for name, allowed in _ranges(config.__class__):
-        value = getattr(config, name)
-        if value not in allowed:
-            raise RecipeError(f"{name}: {value} is not {allowed}")
+    """Refuse a value that is not of the kind that its field's type states."""
+    for name, hint in _numbers(config.__class__):
+        check(name, getattr(config, name), hint)
 
 
 @cache
-def _ranges(kind: type) -> tuple[tuple[str, Range], ...]:
+def _numbers(kind: type) -> tuple[tuple[str, Any], ...]:
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(
-        (field.name, stated)
-        for field in fields(kind)
-        for stated in getattr(hints[field.name], "__metadata__", ())
-        if isinstance(stated, Range)
-    )
+    found = ((field.name, hints[field.name]) for field in fields(kind))
+    return tuple((name, hint) for name, hint in found if hasattr(hint, "__metadata__"))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import floor, inf
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -16,22 +16,22 @@ from torch.nn import functional as F
 from regard.errors import RecipeError
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges, impossible, table
 from regard.types import DecoderState
-from regard.values import Count, Natural, NonNegative, Positive
+from regard.values import Factor, Few, LengthOrZero, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """The best of a few hypotheses that are followed side by side."""
 
-    beams: Count = 5
+    beams: Few = 5
     """How many hypotheses are followed."""
-    length_penalty: NonNegative = 1.0
+    length_penalty: Annotated[float, Range(0, 10)] = 1.0
     """α in the score Σ log p / nᵅ over n symbols, the end counted: 0 favours short, 1 is fair."""
-    nbest: Count = 1
+    nbest: Few = 1
     """How many hypotheses are given for each sentence."""
-    minimum: Natural = 0
+    minimum: LengthOrZero = 0
     """At least this many tokens before the end symbol."""
-    patience: Positive = 1.0
+    patience: Factor = 1.0
     """A sentence is done with beams · patience finished hypotheses; without effect where α = 0."""
 
     def __post_init__(self) -> None:

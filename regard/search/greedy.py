@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges, impossible, table
 from regard.types import DecoderState
-from regard.values import Natural
+from regard.values import LengthOrZero
 
 Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
 """From log p of all symbols to the next symbol of each hypothesis."""
@@ -20,7 +20,7 @@ Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
 class Config:
     """Always the most probable next symbol."""
 
-    minimum: Natural = 0
+    minimum: LengthOrZero = 0
     """At least this many tokens before the end symbol."""
 
     def __post_init__(self) -> None:

@@ -11,24 +11,24 @@ from torch import Tensor
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges
 from regard.search.greedy import walk
 from regard.types import DecoderState
-from regard.values import Count, Natural, Positive, Range
+from regard.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Each next symbol drawn by chance."""
 
-    temperature: Positive = 1.0
+    temperature: Factor = 1.0
     """Divides the logits: below 1 the probable becomes more probable; greedy search towards 0."""
-    top_k: Natural = 0
+    top_k: SymbolsOrZero = 0
     """Draw from this many most probable symbols, and from those that tie with the last; 0: all."""
     top_p: Annotated[float, Range(0, 1, open_low=True)] = 1.0
     """Draw from the most probable symbols that together have this probability; 1: all."""
-    seed: Annotated[int, Range(0, 2**63 - 1)] = 1
+    seed: Seed = 1
     """Another seed, another draw; the same seed, the same draw, whatever the batches."""
-    samples: Count = 1
+    samples: Few = 1
     """How many hypotheses are drawn for each sentence."""
-    minimum: Natural = 0
+    minimum: LengthOrZero = 0
     """At least this many tokens before the end symbol."""
 
     def __post_init__(self) -> None:

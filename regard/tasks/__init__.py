@@ -1,15 +1,19 @@
 """What is learnt from what: the data's form, the loss, the prediction and its score."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from regard.config import Recipe
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.metrics import Score
 from regard.model import Model
 from regard.parts import Part, module
 from regard.types import Batch, Batches, Carry, Sizes, Terms
+from regard.values import shown
+
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,16 @@ class Task(Protocol):
     def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given output, and what else tells its worth."""
         ...
+
+
+def check_texts(name: str, texts: Sequence[Any]) -> None:
+    """Refuse what is no text: only Python can hold it, no file and no tokenizer."""
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UserError(f"{name}[{number}]: {shown(text)} is not a text")
+        if not text.isascii() and (found := SURROGATES.search(text)):
+            what = f"{found[0]!r}, which is half of a character"
+            raise UserError(f"{name}[{number}]: {shown(text)} has {what}")
 
 
 def check_model(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:

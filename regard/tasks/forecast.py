@@ -33,7 +33,7 @@ from regard.model import Model
 from regard.parts import Part
 from regard.tasks import Prediction, check_model, check_positions
 from regard.types import Batch, Batches, Carry, Sizes, Terms
-from regard.values import Count, Range
+from regard.values import Few, Range, Rows
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 SIDES = ("past", "future")
@@ -47,7 +47,7 @@ FEWEST = 10
 class BatchConfig:
     """How large a batch is."""
 
-    windows: Count = 32
+    windows: Rows = 32
     """Windows of a batch."""
 
 
@@ -57,7 +57,7 @@ class Intervals:
 
     level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
     """The share of values that should lie between them."""
-    paths: Count = 100
+    paths: Few = 100
     """Futures that are drawn for σ of an autoregressive forecast."""
 
     @property

@@ -33,7 +33,7 @@ from regard.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks import Prediction, check_model, check_positions, check_written
 from regard.types import Batch, Batches, Carry, DecoderState, Head, Sizes, Terms
-from regard.values import Count
+from regard.values import Length
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 SIDES = ("target",)
@@ -51,7 +51,7 @@ PLACES, PROMPT, LENGTH = 16, 32, 16
 class Output:
     """How long a continuation is."""
 
-    length: Count = 200
+    length: Length = 200
     """The most symbols; running text, which has no end, gets as many."""
 
 

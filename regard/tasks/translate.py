@@ -31,7 +31,7 @@ from regard.side_by_side import side_by_side
 from regard.tasks import Prediction, check_model, check_positions, check_written
 from regard.text_metrics import Evaluation
 from regard.types import Batch, Carry, Sizes, Terms
-from regard.values import Natural, Positive
+from regard.values import Factor, LengthOrZero
 
 PARTS = {
     "input": "tokens",
@@ -50,9 +50,9 @@ CHOICES = "choices.txt"
 class Output:
     """How long an output may become: factor × the source's symbols + extra; or what it may be."""
 
-    factor: Positive = 2.0
+    factor: Factor = 2.0
     """Symbols of output for each symbol of input."""
-    extra: Natural = 10
+    extra: LengthOrZero = 10
     """Symbols on top of that."""
     choices: str = ""
     """A file, beside those of the data, of all that may be written, one text to a line, such as

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from regard.train.progress import Clock, Progress as Progress
 from regard.train.signals import interruptible
 from regard.train.team import SharedDraws, Team
 from regard.types import Batch, Batches, Carry, Position, Terms
-from regard.values import Count, Natural, NonNegative, Share
+from regard.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +27,9 @@ class Config:
 
     updates: Count = 100_000
     """Stop after this many updates of the weights."""
-    tokens: Natural = 0
+    tokens: Annotated[int, Range(0, 10**15)] = 0
     """Stop after this many targets, whichever comes first; 0 for no such limit."""
-    accumulate: Count = 1
+    accumulate: Few = 1
     """Batches for one update; the update is that of the one large batch."""
     clip: NonNegative = 1.0
     """The gradient is scaled down to this norm if it is larger; 0 leaves it alone."""
@@ -43,9 +43,9 @@ class Config:
     """Updates between two validations, the last one after the last update; 0 for none."""
     save: Count = 500
     """Updates between two checkpoints; there is one for each better validation, too."""
-    keep: Count = 5
+    keep: Few = 5
     """How many of the last checkpoints are kept; the best one always is."""
-    average: Natural = 0
+    average: FewOrZero = 0
     """The final model is the mean of this many checkpoints; 0: the best one alone."""
     average_of: Literal["last", "best"] = "last"
     """Which checkpoints are averaged."""
@@ -53,19 +53,19 @@ class Config:
     """The validation figure that decides which checkpoint is best."""
     patience: Natural = 0
     """Stop after this many validations without a better one; 0: never."""
-    refusals: Natural = 10
+    refusals: FewOrZero = 10
     """How many updates in a row may be refused for numbers that are not finite."""
-    setbacks: Natural = 3
+    setbacks: FewOrZero = 3
     """How often, after more refusals, training goes back to the last checkpoint with a lower rate
     before it stops."""
     lower: Share = 0.5
     """What part of the rate is left each time."""
-    memory: NonNegative = 0.0
+    memory: Annotated[float, Range(0, 1e6)] = 0.0
     """GB that a run may take. A batch that needs more is split; the update stays the same. 0: most
     of what is free when the run begins."""
     oversized: Literal["skip", "stop"] = "skip"
     """What to do with an example that does not fit even alone; it is named either way."""
-    workers: Natural = 0
+    workers: Annotated[int, Range(0, 64)] = 0
     """Threads that make the next batches while one is learnt from."""
     trace: bool = False
     """Whether the numbers of the examples of every update are recorded."""
@@ -74,7 +74,7 @@ class Config:
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the operands of large matrix products in training; weights are always float32. auto:
     bfloat16 where the hardware multiplies it natively."""
-    threads: Natural = 0
+    threads: Threads = 0
     """Processor threads; 0 for as many as there are cores."""
     allow: tuple[str, ...] = ()
     """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
 
-from regard.values import NonNegative, Positive, Share
+from regard.values import Factor, Range, Share, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,15 +16,15 @@ class Config:
 
     kind: Literal["adam", "adamw"] = "adam"
     """Adam adds the decay to the gradient, AdamW takes it off the weights."""
-    rate: Positive = 5e-4
+    rate: Factor = 5e-4
     """The highest learning rate η; the schedule says how it is reached and left."""
     beta1: Share = 0.9
     """How slowly the mean of the gradient changes."""
     beta2: Share = 0.98
     """How slowly the mean of its square changes."""
-    epsilon: Positive = 1e-9
+    epsilon: Annotated[float, Range(0, 1, open_low=True)] = 1e-9
     """Keeps the quotient finite."""
-    decay: NonNegative = 0.0
+    decay: Weight = 0.0
     """Weight decay λ, on matrices alone."""
 
 

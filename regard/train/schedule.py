@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.values import NonNegative, Positive
+from regard.values import Factor, NonNegative, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +22,9 @@ class Config:
     """The shape."""
     warmup: NonNegative = 4000
     """Updates until the rate is at its highest."""
-    end: NonNegative = 0.0
+    end: Weight = 0.0
     """What part of the rate is left at the end (cosine, linear)."""
-    scale: Positive = 1.0
+    scale: Factor = 1.0
     """A factor for the paper's rate."""
 
 

@@ -41,7 +41,7 @@ def test_every_key_has_a_meaning(task):
 def test_types_and_defaults_are_shown():
     sections = {(s.header, s.kind): {k.name: k for k in s.keys} for s in keys.sections("translate")}
     heads = sections["model.encoder", "transformer"]["heads"]
-    assert (heads.wanted, heads.default) == ("a whole number ≥ 1", "8")
+    assert (heads.wanted, heads.default) == ("a whole number ≥ 1 and ≤ 1,024", "8")
     train = sections["data", ""]["train"]
     assert (train.wanted, train.default) == ("a list, each item a text", "")
 
