@@ -1,8 +1,6 @@
 """The command line. PyTorch is imported only when a verb needs it."""
 
 import difflib
-import io
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +10,7 @@ from itertools import pairwise
 
 import tyro
 
-from regard import __version__
+from regard import __version__, streams
 from regard.errors import RecipeError, UserError
 from regard.verbs import learning, looking, using
 from regard.verbs.common import INTERRUPTED, Flag
@@ -45,33 +43,49 @@ VERBS: dict[str, Callable[..., None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 done, 1 failed, 2 wrongly called, 130 interrupted."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    try:
+    """Run the command line; exit codes: 0 done, 1 failed, 2 wrongly called, 130 interrupted,
+    141 the reader of the output has gone away."""
+    with streams.standard() as lost:
+        code = _ended(list(sys.argv[1:] if arguments is None else arguments))
         try:
-            _run(list(sys.argv[1:] if arguments is None else arguments))
-        finally:
             print(end="", flush=True)
+        except OSError as error:
+            code = code or _failed(error)
+        if (why := lost()) and not code:
+            code = _failed(why)
+    if code:
+        sys.exit(code)
+
+
+def _ended(arguments: list[str]) -> int:
+    """The exit code of what is asked for; why it failed, if it did, is said."""
+    try:
+        _run(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except UserError as error:
-        print(f"regard: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, RecipeError) else 1)
+        _say(str(error))
+        return 2 if isinstance(error, RecipeError) else 1
     except KeyboardInterrupt:
-        print("regard: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        _hush()  # the reader of our output (head, less) has seen enough
+        _say("interrupted")
+        return INTERRUPTED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"regard: {where}{error.strerror or error}", file=sys.stderr)
-        _hush()
-        sys.exit(1)
+        return _failed(error)
+    return 0
 
 
-def _hush() -> None:
-    """What could not be written to stdout is not tried again when Python ends."""
+def _failed(error: OSError) -> int:
+    """A reader of our output (head, less) that has seen enough is no error; all else is."""
+    if isinstance(error, BrokenPipeError) and error.filename in (streams.OUTPUT, streams.ERROR):
+        return streams.READER_GONE
+    _say(streams.reason(error))
+    return 1
+
+
+def _say(text: str) -> None:
+    """The last message: nothing is left to be ended if nobody reads it."""
     with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.warn(text)
 
 
 def _run(arguments: list[str]) -> None:

@@ -1,7 +1,6 @@
 """What a person sees on the terminal. Progress goes to stderr, results to stdout."""
 
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,14 +13,26 @@ from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingC
 from rich.table import Table
 from rich.text import Text
 
+from regard.parts import resume
+from regard.shell import command
+from regard.streams import warn as warn
+
 if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.doctor.findings import Finding
     from regard.metrics import Comparison, Score
     from regard.runs import Run
     from regard.train.loop import Progress
 
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-results = Console(highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    """rich's, but that a reader who has gone away is the command line's to deal with."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
+errors = _Console(stderr=True, highlight=False, soft_wrap=True)
+results = _Console(highlight=False, soft_wrap=True)
 LIKELIHOOD = ("log_prob", "perplexity", "bits_per_character")
 
 
@@ -117,15 +128,14 @@ def summary(run: "Run", progress: "Progress") -> None:
         errors.print(
             f"trained {progress.update:,} updates on {progress.tokens:,} targets in "
             f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){reached}\n"
-            f"score it:   regard evaluate {run.folder}\n"
-            f"use it:     regard predict {run.folder} FILE\n"
+            f"score it:   {command('evaluate', run.folder)}\n"
+            f"use it:     {command('predict', run.folder)} FILE\n"
             f"curves:     {run.folder / 'curves.png'}",
             markup=False,
         )
     else:
         errors.print(
-            f"stopped and saved at update {progress.update:,}; "
-            f"to go on: regard train --resume {run.folder}",
+            f"stopped and saved at update {progress.update:,}; to go on: {resume(run.folder)}",
             markup=False,
         )
 
@@ -183,7 +193,7 @@ def data_sets(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     for entry in found:
         here = "yes" if entry["present"] else ""
         table.add_row(entry["name"], entry["what"], entry["licence"], here)
-    Console(highlight=False).print(table)
+    _Console(highlight=False).print(table)
 
 
 def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
@@ -236,7 +246,3 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequenc
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         results.print("  ".join([what.ljust(widths[0]), *padded]), markup=False)
     results.print(*["", *notes], sep="\n", markup=False)
-
-
-def warn(text: str) -> None:
-    print(f"regard: {text}", file=sys.stderr)

@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from regard import streams
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import attentions, head, intervene
@@ -24,7 +25,9 @@ from regard.inspect.survey import survey
 from regard.inspect.views import views
 from regard.parts import Part, module
 from regard.runs import Run
+from regard.tasks import check_texts
 from regard.train import checkpoint
+from regard.values import Length, check
 
 SCRIPTS = (
     "data.js", "colour.js", "draw.js", "heatmap.js", "attention.js", "output.js", "numbers.js",
@@ -69,6 +72,9 @@ def build(
     """Let each run read each text; `tell` hears of each checkpoint that is looked at."""
     if not texts:
         raise UserError("inspect: give a text to read")
+    check_texts("texts", texts)
+    check_texts("target", [options.target or ""])
+    check("length", options.length, Length)
     blocks = Blocks()
     found: list[dict[str, Any]] = []
     for name, run in zip(_names(runs), runs, strict=True):
@@ -178,5 +184,5 @@ def _json(value: Any) -> str:
 def write(path: Path | str, report: Report) -> Path:
     """Write the page; lone surrogates, which UTF-8 cannot hold, become question marks."""
     path = Path(path)
-    path.write_bytes(page(report).encode("utf-8", "replace"))
+    streams.put(path, page(report).encode("utf-8", "replace"))
     return path

@@ -175,7 +175,7 @@ def translate(line):
 
 
 for line in sys.stdin:
-    print(translate(line.rstrip("\\n")), flush=True)
+    print(translate(line.rstrip("\\n")).replace("\\n", " "), flush=True)
 ```
 
 Symbol n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which

@@ -1,6 +1,7 @@
 """What verbs share: kinds of options, lines in and out."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from tyro.conf import arg
+
+from regard import streams
 
 if TYPE_CHECKING:
     from regard.front import Predictor
@@ -58,7 +61,7 @@ def lines(file: Path | None) -> Iterator[str]:
     """Lines of a file or of standard input; only a newline ends a line. None is ever left out."""
     from regard.data.readers import opened
 
-    source: AbstractContextManager[Any] = opened(file) if file else nullcontext(sys.stdin.buffer)
+    source: AbstractContextManager[Any] = opened(file) if file else nullcontext(_standard_input())
     with source as stream:
         for number, raw in enumerate(stream, 1):
             if number == 1:
@@ -66,9 +69,23 @@ def lines(file: Path | None) -> Iterator[str]:
             try:
                 yield raw.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError:
-                where = f"{file or 'standard input'}:{number}"
-                print(f"regard: {where}: not UTF-8: taken as empty", file=sys.stderr)
+                where = f"{file or streams.INPUT}:{number}"
+                streams.warn(f"{where}: not UTF-8: taken as empty")
                 yield ""
+
+
+def _standard_input() -> Iterator[bytes]:
+    try:
+        yield from sys.stdin.buffer
+    except OSError as error:
+        error.filename = streams.INPUT
+        raise
+
+
+def one_line(task: Any, text: str) -> str:
+    """An output as text: a line for each line that was read. Where all of a file was one input,
+    its output may have lines of its own."""
+    return text if whole(task) else re.sub(r"\r\n?|\n", " ", text)
 
 
 def say(value: Any) -> None:

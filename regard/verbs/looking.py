@@ -5,6 +5,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from regard import streams
 from regard.errors import RecipeError
 from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, lines, say, whole
 
@@ -66,6 +67,8 @@ def inspect(
     from regard.inspect.survey import survey
     from regard.runs import Run
 
+    if texts or not heads:
+        streams.check_place(output)
     opened = Run(run)
     if heads and not texts:
         with display.waiting("looking at heads"):

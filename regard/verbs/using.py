@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from regard import streams
 from regard.errors import RecipeError, UserError
 from regard.verbs.common import (
     Checkpoint,
@@ -20,8 +21,8 @@ from regard.verbs.common import (
     given,
     inputs,
     load,
+    one_line,
     say,
-    whole,
 )
 
 TOLD = {
@@ -76,12 +77,12 @@ def evaluate(
     """
     from regard import display
 
+    if output is not None:
+        streams.check_place(output)
     options = given(search=search, beams=beams, length_penalty=length_penalty)
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
-    if output is not None and not output.parent.is_dir():
-        raise UserError(f"{output}: there is no folder {output.parent}")
     other = against and load(against, **opened, **given(choices=choices))
     if other:
         predictor.check_comparable(other)
@@ -94,7 +95,8 @@ def evaluate(
     if output is not None and not predictions:
         display.warn(f"{output} is not written: nothing is predicted to score this task")
     elif output is not None:
-        output.write_text("".join(p.text + "\n" for p in predictions), encoding="utf-8")
+        texts = (f"{one_line(predictor.task, p.text)}\n" for p in predictions)
+        streams.put(output, "".join(texts).encode())
     comparison = None
     if other:
         with display.waiting(f"predicting the {part} part with {against}"):
@@ -231,11 +233,10 @@ def predict(
         inputs(predictor.task, file),
         prefix=prefix, details=detailed, align=detailed, batch=batch, **options,
     )  # fmt: skip
-    ends = "\n" if whole(predictor.task) else " "
     for number, prediction in enumerate(stream, 1):
         if prediction.status in TOLD:
-            display.warn(f"{file or 'standard input'}:{number}: {TOLD[prediction.status]}")
-        say(prediction.as_dict() if detailed else prediction.text.replace("\n", ends))
+            display.warn(f"{file or streams.INPUT}:{number}: {TOLD[prediction.status]}")
+        say(prediction.as_dict() if detailed else one_line(predictor.task, prediction.text))
 
 
 def score(

@@ -157,7 +157,7 @@ def test_a_wrong_call_is_told_what_is_right(arguments: tuple[str, ...], hint: st
         (("evaluate", "RUN", "--batch", "0"), 2, "batch: 0"),
         (("evaluate", "RUN", "--output", "nowhere/x"), 1, "nowhere/x: there is no folder nowhere"),
         (("train", "RECIPE", "--to", "RECIPE"), 1, "is a file"),
-        (("train", "RECIPE", "--to", "RUN"), 1, "to go on with it: --resume"),
+        (("train", "RECIPE", "--to", "RUN"), 1, "to go on with it: regard train --resume"),
         (("train", "RECIPE", "--from", "nowhere"), 1, "nowhere does not exist"),
         (("data", "get", "nothing"), 1, "nothing"),
         (("data", "show", "multi3k"), 1, "multi30k"),
@@ -394,39 +394,3 @@ def test_an_interrupted_demo_is_told_by_its_exit_code(call, tmp_path: Path, monk
     result = call("demo", "--to", tmp_path / "run", "--json")
     assert (result.code, result.out) == (130, "")
     assert f"regard train --resume {tmp_path / 'run'}" in result.err
-
-
-# Pipes
-
-
-def test_a_reader_that_has_seen_enough(tmp_path: Path):
-    """`regard predict … | head -1` ends in peace, and in UTF-8 whatever the terminal speaks."""
-    (tmp_path / "in.txt").write_text("vu\n" * 9000, encoding="utf-8")
-    options = ("--search", "greedy", "--prefix", "schön groß")
-    file = tmp_path / "in.txt"
-    process = command("predict", corpus.trained(), file, *options, PYTHONIOENCODING="ascii")
-    assert process.stdout is not None and process.stderr is not None
-    assert process.stdout.readline().decode().startswith("schön groß")
-    process.stdout.close()
-    errors = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == 0
-    assert errors == b""
-
-
-def test_a_reader_that_was_never_there():
-    read, write = os.pipe()
-    os.close(read)
-    process = command("--help", stdout=write)
-    os.close(write)
-    _, errors = process.communicate()
-    assert (process.returncode, errors) == (0, b"")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_behind_stdout():
-    with Path("/dev/full").open("wb") as full:
-        process = command("--help", stdout=full.fileno())
-        _, errors = process.communicate()
-    assert process.returncode == 1
-    assert errors == b"regard: No space left on device\n"
