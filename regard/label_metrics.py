@@ -102,18 +102,31 @@ def marks_spans(names: Sequence[str]) -> bool:
 
 
 def span_f1(
-    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]], unknown: str = "_"
 ) -> dict[str, Score]:
-    """Precision, recall and F₁ of whole spans: right is one whose type and ends are."""
-    said = {span for n, tags in enumerate(predictions) for span in spans(tags, n)}
-    true = {span for n, tags in enumerate(references) for span in spans(tags, n)}
+    """Precision, recall and F₁ of whole spans: right is one whose type and ends are.
+
+    Where the reference has an unknown tag, nobody knows which span is there, nor where the one
+    beside it ends: spans of either side that hold such a place, or are next to one, do not count.
+    """
+    said, true = set[Span](), set[Span]()
+    for n, (prediction, reference) in enumerate(zip(predictions, references, strict=True)):
+        places = {place for place, tag in enumerate(reference) if tag == unknown}
+        said |= _apart(spans(prediction, n), places)
+        true |= _apart(spans(reference, n), places)
     both = len(said & true)
-    about = f"spans:{len(true)}|scheme:conll|average:micro"
+    asked = sum(tag == unknown for tags in references for tag in tags)
+    about = f"spans:{len(true)}|scheme:conll|average:micro" + f"|unknown:{asked}" * bool(asked)
     return {
         "f1": score("F1", _harmonic(both, len(said), len(true)), about),
         "precision": score("precision", 100 * both / max(1, len(said)), about),
         "recall": score("recall", 100 * both / max(1, len(true)), about),
     }
+
+
+def _apart(found: Iterable[Span], places: set[int]) -> set[Span]:
+    """The spans that neither hold nor touch any of the places."""
+    return {span for span in found if places.isdisjoint(range(span[2] - 1, span[3] + 2))}
 
 
 def tags(
@@ -124,7 +137,7 @@ def tags(
 ) -> dict[str, Score]:
     """Accuracy over words whose tag is known, and F₁: of spans where tags mark some, or of classes.
 
-    `names` are the tags that can be predicted.
+    `names` are the tags that can be predicted. What is not known is left out of all of them.
     """
     pairs = known(predictions, references, unknown)
     if not pairs:
@@ -132,7 +145,7 @@ def tags(
     said, true = ([pair[side] for pair in pairs] for side in (0, 1))
     scores = {"accuracy": accuracy(said, true)}
     if marks_spans(names):
-        return scores | span_f1(predictions, references)
+        return scores | span_f1(predictions, references, unknown)
     scores |= f1([[tag] for tag in said], [[tag] for tag in true], sorted({*names, *true}))
     del scores["f1.micro"]  # which is the accuracy
     return scores
@@ -226,15 +239,14 @@ class Judged:
         return math.exp(-(low + high) / 2)
 
     def scores(self) -> dict[str, Score]:
-        """Likelihood and calibration with their signatures."""
+        """Likelihood, where it is one of any text, and calibration with their signatures."""
         unseen = sum(any(label < 0 for label in row) for row in self.truth)
         about = f"n:{len(self.truth) - unseen}|unseen:{unseen}"
         bins = f"bins:{BINS}|n:{len(self.truth)}"
-        ece = self.calibration_error()
-        return {
-            "nll": score("nll", self.nll(), about, higher=False),
-            "ece": score("calibration error", ece, bins, higher=False),
-        }
+        ece = {"ece": score("calibration error", self.calibration_error(), bins, higher=False)}
+        if unseen == len(self.truth):
+            return ece
+        return {"nll": score("nll", self.nll(), about, higher=False)} | ece
 
     def _table(self) -> NDArray[np.bool_]:
         """(N, C): whether a label is true."""

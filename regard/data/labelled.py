@@ -12,7 +12,6 @@ is named with its file and line, and dealt with as the policy says; see `readers
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data import fasta, files
+from regard.data.cells import is_number
 from regard.data.readers import (
     Broken,
     Finding,
@@ -172,16 +172,15 @@ def _records(path: Path, broken: Broken) -> Iterator[tuple[int, str, dict[str, A
         yield number, line, record
 
 
-def _texts(value: Any) -> list[str] | None:
-    """A list of texts; numbers become texts as they are written, null is what is not known."""
+def _texts(value: Any, null: str = "") -> list[str] | None:
+    """A list of texts; numbers become texts as they are written, null what it stands for, if it
+    stands for anything."""
     if not isinstance(value, list):
         return None
-    texts = [
-        each if isinstance(each, str) else UNKNOWN if each is None else json.dumps(each)
-        for each in value
-        if each is None or isinstance(each, str | int | float)
-    ]
-    return texts if len(texts) == len(value) else None
+    filled = [null if each is None and null else each for each in value]
+    if not all(isinstance(each, str | int | float) for each in filled):
+        return None
+    return [each if isinstance(each, str) else json.dumps(each) for each in filled]
 
 
 # Sentences
@@ -250,22 +249,15 @@ def _odd(words: str, tags: str, real: bool) -> str:
             return f"{name} {place} of {len(cells)} is empty"
         if name == "tag" and real:
             for place, cell in enumerate(cells, 1):
-                if cell != UNKNOWN and not _is_number(cell):
+                if cell != UNKNOWN and not is_number(cell):
                     return f"tag {place} of {len(cells)} is not a number"
     return ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _json(path: Path, columns: tuple[str, str], broken: Broken) -> Iterator[Row]:
     for number, line, record in _records(path, broken):
         if record:
-            words, tags = (_texts(record.get(column)) for column in columns)
+            words, tags = _texts(record.get(columns[0])), _texts(record.get(columns[1]), UNKNOWN)
             what = _mismatch(words, tags, columns)
             if words is not None and tags is not None and not what:
                 yield number, ("\n".join(words), "\n".join(tags))

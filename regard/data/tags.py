@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.cells import is_number
 from regard.data.labels import FILE, Labels
 from regard.data.store import Array, pad
 from regard.errors import UserError
@@ -39,6 +40,10 @@ class Names:
 
     def save(self, folder: Path) -> None:
         self.labels.save(folder)
+
+    def knows(self, tag: str) -> bool:
+        """Whether a tag is one to be learnt or scored."""
+        return tag in self.labels.names
 
     def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> list[int]:
         """A whole number for each tag; `place` is told where one was never seen."""
@@ -71,11 +76,14 @@ class Numbers:
         table = {"mean": self.mean, "deviation": self.deviation}
         (folder / FILE).write_text(json.dumps(table), encoding="utf-8")
 
+    def knows(self, tag: str) -> bool:
+        return tag != UNKNOWN
+
     def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> Any:
-        try:
-            values = [math.nan if tag == UNKNOWN else float(tag) for tag in tags]
-        except ValueError as error:
-            raise UserError(f"{place}: {error}") from None
+        for tag in tags:
+            if tag != UNKNOWN and not is_number(tag):
+                raise UserError(f"{place}: the tag {tag!r} is not a number")
+        values = [math.nan if tag == UNKNOWN else float(tag) for tag in tags]
         return ((np.array(values) - self.mean) / self.deviation).astype("<f4").view("<u4")
 
     def targets(self, rows: Rows) -> Tensor:

@@ -119,7 +119,11 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
             train = part == "train"
             read = checked if config.data.validation else Report()  # of a share: with the rest
             chosen = learnt if train else _chosen(config, part, config.data.policy, read)
-            rows = _encode(config, chosen, lexicon, labels, report if train else checked)
+            # A label that is not among those of a given run cannot be learnt.
+            unseen = "never" if train else config.labels.unseen
+            if all(-1 in numbers(labels, text, unseen) for text in chosen):
+                raise UserError(f"data.{part}: training saw the labels of none of its texts")
+            rows = _encode(config, chosen, lexicon, labels, unseen, report if train else checked)
             size = max(len(lexicon.symbols), len(labels) + 1)
             Shelf.write(folder / "store", part, size, rows)
     report.include(checked)
@@ -147,7 +151,12 @@ def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) ->
 
 
 def _encode(
-    config: Config, found: Sequence[Text], lexicon: Lexicon, labels: Labels, report: Report
+    config: Config,
+    found: Sequence[Text],
+    lexicon: Lexicon,
+    labels: Labels,
+    unseen: str,
+    report: Report,
 ) -> Iterator[tuple[Coded, list[int]]]:
     """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
     longest, stream = config.data.longest, iter(found)
@@ -162,14 +171,14 @@ def _encode(
                     raise UserError(f"{finding}: data.too_long = 'refuse'")
                 if config.data.too_long == "skip":
                     continue
-            yield code.part(0, longest), [n + 1 for n in numbers(config, labels, text)]
+            yield code.part(0, longest), [n + 1 for n in numbers(labels, text, unseen)]
 
 
-def numbers(config: Config, labels: Labels, text: Text) -> list[int]:
-    """A text's labels; −1 for one that training never saw, where that is allowed."""
-    if config.labels.unseen == "wrong":
+def numbers(labels: Labels, text: Text, unseen: str) -> list[int]:
+    """A text's labels; −1 for one that training never saw, if `unseen` is the rule "wrong"."""
+    if unseen == "wrong":
         return [labels.names.index(name) if name in labels.names else -1 for name in text.labels]
-    hint = "; labels.unseen = 'wrong' counts it as wrong"
+    hint = "; labels.unseen = 'wrong' counts it as wrong" if unseen == "refuse" else ""
     return [labels.number(name, f"{text.path}:{text.line}", hint) for name in text.labels]
 
 
@@ -333,7 +342,7 @@ class Task:
         """Accuracy, F₁, likelihood and calibration on a part. Every line counts, empty ones as
         wrong. A picture of what is taken for what is put into the run's folder."""
         found = self._texts(part)
-        truth = [numbers(self.config, self.labels, text) for text in found]
+        truth = [numbers(self.labels, text, self.config.labels.unseen) for text in found]
         logits, outputs = self._outputs(model, [text.text for text in found], batch)
         said = [sorted(output.tokens) for output in outputs]
         true = [sorted(text.labels) for text in found]

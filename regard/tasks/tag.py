@@ -109,6 +109,8 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
             train = part == "train"
             read = checked if config.data.validation else Report()  # of a share: with the rest
             chosen = learnt if train else _chosen(config, part, config.data.policy, read)
+            if not any(tags.knows(tag) for each in chosen for tag in each.tags):
+                raise UserError(f"data.{part}: not one word has a tag that is known")
             rows = _encode(config, chosen, lexicon, tags, report if train else checked)
             Shelf.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
     report.include(checked)
@@ -232,8 +234,8 @@ class Task:
             names = [self.tags.texts(each.values) for each in said]
             true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in stored]
             scores = label_metrics.tags(names, true, self._names)
-            flat = ([tag for each in side for tag in each] for side in (names, true))
-            degenerate = health.shares(*flat)
+            pairs = label_metrics.known(names, true, NO_TAG)
+            degenerate = health.shares(*([pair[side] for pair in pairs] for side in (0, 1)))
             nll = self._nll(said, stored)
         wanted = METRICS[self.config.labels.kind]
         figures = {name: scores[name].value for name in wanted if name in scores}
@@ -366,9 +368,10 @@ class Task:
             gaps = np.array([float(tag) - float(reference) for tag, reference in pairs])
             return label_metrics.errors(gaps), outputs
         scores = label_metrics.tags(said, true, self._names, NO_TAG)
-        nll = self._nll([each for _, each in tagged], stored)
         unseen = sum(tag not in (*self._names, NO_TAG) for row in true for tag in row)
-        scores["nll"] = label_metrics.score("nll", nll, f"unseen:{unseen}", higher=False)
+        if any(map(any, stored)):
+            nll = self._nll([each for _, each in tagged], stored)
+            scores["nll"] = label_metrics.score("nll", nll, f"unseen:{unseen}", higher=False)
         self._draw(part, label_metrics.known(said, true, NO_TAG))
         return scores, outputs
 

@@ -284,8 +284,9 @@ def test_real_values_are_learnt_in_their_own_units(tmp_path: Path):
     near, far, none = model.score(["aaa bbb"] * 3, ["1150 1030", "1150 1200", "_ 1030"])
     assert near["log_prob"] > far["log_prob"] + 5
     assert len(none["log_probs"]) == 1
-    with pytest.raises(UserError, match=r"line 1: could not convert"):
-        model.score(["aaa"], ["east"])
+    for odd in ("east", "nan", "inf"):
+        with pytest.raises(UserError, match=f"line 1: the tag '{odd}' is not a number"):
+            model.score(["aaa"], [odd])
 
 
 # Data
@@ -337,6 +338,36 @@ def test_a_tag_that_training_never_saw(folder: Path, tmp_path: Path):
     assert scores["accuracy"].value <= 200 / 3
     assert scores["nll"].signature.startswith("unseen:1")
     assert [len(each.tokens) for each in outputs] == [1, 2]
+
+
+def test_spans_beside_unknown_tags_are_left_out_of_scores(folder: Path, tmp_path: Path):
+    """A test file whose tags are what the model says, some of them unknown, is all right."""
+    made = table(folder)
+    task, model = untrained(made, tmp_path / "run")
+    lines = [" ".join(word for word, _ in sentence(random.Random(n))) for n in range(20)]
+    said = [each.tokens for each in task.predict(model, lines, Part("none", None))]
+    dice = random.Random(1)
+    hidden = [[tag if dice.random() < 0.7 else "_" for tag in tags] for tags in said]
+    pairs = zip(lines, hidden, strict=True)
+    blocks = (
+        "\n".join(f"{word} {tag}" for word, tag in zip(line.split(), tags, strict=True))
+        for line, tags in pairs
+    )
+    (tmp_path / "odd.txt").write_text("\n\n".join(blocks) + "\n")
+    made["data"] |= {"test": [str(tmp_path / "odd.txt")]}
+    scores, _ = Task(from_table(made).task, tmp_path / "run").evaluate(
+        model, "test", Part("none", None)
+    )
+    assert {scores[name].value for name in ("accuracy", "f1", "precision", "recall")} == {100}
+
+
+@pytest.mark.parametrize("tag", ["_", "B-Z"])
+def test_a_validation_part_without_known_tags_is_refused_at_once(folder, tmp_path, tag):
+    (tmp_path / "odd.txt").write_text(f"bibos {tag}\n")
+    made = table(folder, labels={"unseen": "wrong"}) | {"held_out": {}}
+    made["data"] |= {"validation": [str(tmp_path / "odd.txt")]}
+    with pytest.raises(UserError, match=r"data\.validation: not one word has a tag that is known"):
+        Run.create(tmp_path / "run", from_table(made))
 
 
 @pytest.mark.parametrize(

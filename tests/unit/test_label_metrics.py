@@ -64,6 +64,39 @@ def test_spans_are_right_as_a_whole_or_not_at_all():
 
 
 @pytest.mark.parametrize(
+    ("true", "said", "wrong", "missed"),
+    [
+        # What is said of an unknown place, or beside it, may be right or wrong.
+        ("O _ O O", "O B-X O O", 0, 0),
+        ("B-X _ I-X O", "B-X I-X I-X O", 0, 0),
+        ("B-X _ O O", "B-X O O O", 0, 0),
+        ("O _ B-X O", "O O B-X O", 0, 0),
+        ("_ _ _ O B-Y", "B-X I-X O B-X O", 0, 1),
+        # What is apart from it counts as ever.
+        ("_ O B-X O", "B-X O O O", 0, 1),
+        ("_ O O B-X", "O O B-X O", 1, 1),
+        ("_ O O O", "O O B-X I-X", 1, 0),
+    ],
+)
+def test_spans_beside_an_unknown_tag_count_on_neither_side(true, said, wrong, missed):
+    """Each sentence stands beside one whose span is right."""
+    found = span_f1([said.split(), ["B-X"]], [true.split(), ["B-X"]])
+    assert found["precision"].value == pytest.approx(100 / (1 + wrong))
+    assert found["recall"].value == pytest.approx(100 / (1 + missed))
+    assert found["f1"].value == pytest.approx(200 / (2 + wrong + missed))
+    assert f"|unknown:{true.split().count('_')}|" in found["f1"].signature
+
+
+def test_unknown_tags_are_of_their_own_sentence():
+    found = span_f1([["B-X", "O"], ["B-X", "O"]], [["B-X", "_"], ["B-X", "O"]])
+    assert (found["f1"].value, found["f1"].signature.split("|")[0]) == (100, "spans:1")
+    assert "unknown" not in span_f1([["B-X"]], [["B-X"]])["f1"].signature
+    # The accuracy is over the three words that are known.
+    every = tags([["B-X", "O"], ["B-X", "B-X"]], [["B-X", "_"], ["B-X", "O"]], ["O", "B-X"])
+    assert every["accuracy"].value == pytest.approx(200 / 3)
+
+
+@pytest.mark.parametrize(
     ("names", "expected"),
     [
         (["O", "B-X", "I-X"], True),
@@ -106,6 +139,11 @@ def test_likelihood_of_one_label_and_of_several():
     several = Judged(logits, [[0]], several=True)
     assert several.nll() == pytest.approx(-math.log(0.75) - math.log(0.8))
     assert several.chosen() == [[0]]
+
+
+def test_where_no_label_was_ever_seen_there_is_no_likelihood():
+    assert set(judged([[0.8, 0.2]], [[-1]]).scores()) == {"ece"}
+    assert set(judged([[0.8, 0.2]] * 2, [[-1], [0]]).scores()) == {"nll", "ece"}
 
 
 def test_calibration_error_is_the_gap_in_each_bin():

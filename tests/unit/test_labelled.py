@@ -97,6 +97,9 @@ def test_broken_lines_are_refused_or_left_out(tmp_path, name, content, said):
 
 
 def test_lists_of_labels_are_checked(tmp_path):
+    null = put(tmp_path, "null.jsonl", jsonl({"label": ["a", None], "text": "b"}))
+    with pytest.raises(UserError, match=r"null.jsonl:1: “label” is no list of texts"):
+        labelled(null, separator=",")
     path = put(tmp_path, "a.jsonl", jsonl({"label": "a", "text": "b"}, {"label": [], "text": "c"}))
     with pytest.raises(UserError, match=r"a.jsonl:1: “label” is no list of texts"):
         labelled(path, separator=",")
@@ -230,6 +233,7 @@ def test_json_lines(tmp_path):
         ({"words": ["a", "b"], "tags": ["X"]}, "2 words, but 1 tags"),
         ({"words": "a b", "tags": ["X"]}, "“words” is no list of texts"),
         ({"words": ["a"]}, "“tags” is no list of texts"),
+        ({"words": [None], "tags": ["X"]}, "“words” is no list of texts"),
         ({"words": ["a\nb"], "tags": ["X"]}, r"control character U\+000A"),
         (["a"], "not a JSON object"),
     ],
@@ -243,6 +247,9 @@ def test_json_lines_that_do_not_fit(tmp_path, record, said):
 
 
 def test_real_tags_must_be_numbers(tmp_path):
+    odd = put(tmp_path, "odd.txt", "a 1_5\n")
+    with pytest.raises(UserError, match=r"odd.txt:1: tag 1 of 1 is not a number"):
+        tagged(odd, real=True)
     path = put(tmp_path, "a.txt", "a 1.5\nb -2e1\nc _\n\nd east\n")
     assert tagged(path, policy=SKIP, real=True) == [(1, ["a", "b", "c"], ["1.5", "-2e1", "_"])]
     with pytest.raises(UserError, match=r"a.txt:5: tag 1 of 1 is not a number"):

@@ -1,0 +1,99 @@
+"""Rows of cells from lines of CSV, and which of them are variables."""
+
+import csv
+import difflib
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from regard.data.readers import Finding, excerpt
+from regard.errors import UserError
+
+MISSING = {"", "na", "n/a", "nan", "null", "none"}
+Defect = Literal[
+    "encoding", "control", "columns", "number", "time", "missing", "start", "back", "repeated",
+    "gap", "uneven",
+]  # fmt: skip
+Note = Callable[[Defect, Finding], None]
+"""Deals with a defect: the reader refuses or reports it, the doctor collects all."""
+
+
+def split_rows(
+    lines: Iterable[str | None], separator: str, path: Path, note: Note
+) -> Iterator[tuple[int, list[str]]]:
+    """Cells of each line, none of an empty one; a line ends a row, whatever is quoted."""
+    for number, line in enumerate(lines, 1):
+        if line is None:
+            continue
+        if not line.strip() and separator not in line:
+            yield number, []
+            continue
+        try:
+            [cells] = csv.reader([line], delimiter=separator, strict=True)
+        except csv.Error as error:
+            note("columns", Finding(path, number, f"not CSV ({error})", excerpt(line)))
+        else:
+            yield number, cells
+
+
+def and_blanks(
+    rows: Iterable[tuple[int, list[str]]], width: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Empty lines say nothing, but among the values of one column alone: one is not there."""
+    empty: list[int] = []
+    for number, cells in rows:
+        if cells:
+            yield from ((before, [""]) for before in empty)
+            yield number, cells
+            empty = []
+        elif width == 1:
+            empty.append(number)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where in a row the variables are, and its time."""
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    time: int | None
+    width: int
+
+    @classmethod
+    def find(
+        cls, header: list[str], variables: tuple[str, ...], time: str, where: str
+    ) -> "Columns":
+        """Those of the variables, or of all but the time; `where` the header is."""
+        names = variables or tuple(name for name in header if name != time)
+        if not variables and not time and all(map(is_number, header)):
+            names = ()
+        if not names:
+            raise UserError(f"{where}: no column to read; the first line must name the columns")
+        if "" in names:
+            what = f"column {header.index('') + 1} has no name"
+            raise UserError(f"{where}: {what}; name it, or the columns to read by data.variables")
+        places = tuple(_place(where, header, name) for name in names)
+        clock = _place(where, header, time) if time else None
+        return cls(names, places, clock, len(header))
+
+
+def _place(where: str, header: list[str], name: str) -> int:
+    if header.count(name) == 1:
+        return header.index(name)
+    which = "two columns" if name in header else "no column"
+    near = difflib.get_close_matches(name, header, 1)
+    hint = f"did you mean {near[0]!r}?" if near and name not in header else ""
+    if len(header) == 1 and (other := next((c for c in ";\t|," if c in header[0]), "")):
+        hint = f"columns may lie between other characters: data.separator = {other!r}"
+    there = hint or f"it reads: {', '.join(header)}"
+    raise UserError(f"{where}: the header has {which} “{name}”; {there}")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number, spelt as in data rather than in a program."""
+    try:
+        return math.isfinite(float(text)) and "_" not in text
+    except ValueError:
+        return False
