@@ -1,36 +1,46 @@
 """Real-valued series from CSV: a row for each step, a column for each variable, perhaps one
 of times.
 
-What cannot be a number, a row with too few columns, times that go back are refused with file and
-line. A missing value, a gap in the times and a repeated time are dealt with as the recipe says.
-What is filled in is always the last known value: nothing is ever taken from the future.
+What cannot be a number and a row with too few columns are refused with file and line. Times that go
+back, repeated times, missing values and gaps are dealt with as the recipe says, in this order: rows
+are sorted, the first of repeated times is kept, missing values are filled in, then gaps. What is
+filled in is always the last known value: nothing is taken from the future, nor from a row that was
+left out.
 """
 
-import csv
 import difflib
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import catalogue, readers
+from regard.data import catalogue, clock, readers
+from regard.data.cells import MISSING, Columns, Defect, Note, and_blanks, is_number, split_rows
+from regard.data.clock import Moment, Step
 from regard.data.files import find
-from regard.data.readers import Finding, Report, excerpt
+from regard.data.readers import Broken, Finding, Report, excerpt
 from regard.errors import RecipeError, UserError
 from regard.values import NonNegative, Positive
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
-MISSING = {"", "na", "n/a", "nan", "null", "none"}
-DAY = 86_400.0
-TOLERANCE = 1e-3
+TOLERANCE = Decimal("0.001")
 """By which part of a step a time may be off: numbers such as 0.1 are not exact."""
+
+HINTS: dict[Defect, str] = {
+    "missing": "With data.missing = 'fill' the one before it is taken",
+    "start": "There is none before it that could be taken",
+    "back": "With data.order = 'sort' rows are sorted by time",
+    "repeated": "The key data.repeated says what to do",
+    "gap": "The key data.gap says what to do",
+    "uneven": "With data.gap = 'ignore' rows count as equally far apart",
+}
+"""What is said where a defect is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +72,9 @@ class Config:
     """What to do where times leave out steps; fill: with the row before, ignore: as if none did."""
     repeated: Literal["refuse", "first"] = "refuse"
     """What to do with rows of the same time; first: take the first of them."""
+    order: Literal["refuse", "sort"] = "refuse"
+    """What to do where times go back, as in a file whose newest row comes first; sort: sort all
+    rows by time, before anything is filled in."""
 
     def __post_init__(self) -> None:
         if self.set and self.folder:
@@ -70,8 +83,10 @@ class Config:
             near = difflib.get_close_matches(self.set, catalogue.names(), 1)
             hint = f"did you mean {near[0]!r}?" if near else "`regard data list` has them all"
             raise RecipeError(f"set: there is no data set {self.set!r}; {hint}")
-        if len(self.separator) != 1:
+        if len(self.separator) != 1 or self.separator in '"\r\n':
             raise RecipeError(f"separator: {self.separator!r} is not one character")
+        if self.order == "sort" and not self.time:
+            raise RecipeError("order: rows are sorted by time; data.time must name its column")
         if self.time and self.time in self.variables:
             raise RecipeError(f"variables: {self.time!r} is the column of times")
         if len({*self.variables}) < len(self.variables):
@@ -101,6 +116,17 @@ class Config:
             )
         return {part: (ends[n], ends[n + 1]) for n, part in enumerate(PARTS)}
 
+    def rule(self, defect: Defect) -> str:
+        """What the recipe says of a defect: refuse, or what else is to be done."""
+        match defect:
+            case "missing" | "repeated" | "gap":
+                return str(getattr(self, defect))
+            case "back":
+                return self.order
+            case "uneven":
+                return "ignore" if self.gap == "ignore" else "refuse"
+        return "refuse"
+
 
 @dataclass(frozen=True)
 class Series:
@@ -108,234 +134,214 @@ class Series:
 
     names: tuple[str, ...]
     values: NDArray[np.float64]
+    lines: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The line that each row (T) comes from."""
+    first: str = ""
+    """The first time as it is written; empty without a column of times."""
     last: str = ""
-    """The last time as it is written; empty without a column of times."""
-    step: float = 1.0
-    """From one time to the next: seconds, or a number."""
+    """The last time."""
+    step: Step | None = None
+    """From one time to the next; None where there are no two."""
 
     def after(self, count: int) -> list[str]:
         """The times that follow, written like the last one; 1, 2, … without times."""
         if not self.last:
             return [str(n) for n in range(1, count + 1)]
-        return [_later(self.last, self.step * n) for n in range(1, count + 1)]
+        if self.step is None:
+            raise UserError(f"what follows {self.last} is not known: one time alone has no step")
+        return [clock.add(self.last, self.step, n) for n in range(1, count + 1)]
 
 
 def read(config: Config, report: Report | None = None) -> Series:
     """The series of a recipe."""
-    path, broken = config.path, dict[int, Finding]()
+    path, report = config.path, Report() if report is None else report
+    return parse(lines(path, _strict(config, report)), config, path, report)
 
-    def lines() -> Iterator[str]:
-        for number, line in enumerate(readers.lines(path, broken), 1):
-            if number in broken:
-                raise UserError(str(broken[number]))
+
+def parse(
+    lines: Iterable[str | None],
+    config: Config,
+    path: Path,
+    report: Report,
+    step: Step | None = None,
+    *,
+    timed: bool = True,
+) -> Series:
+    """The same from lines; `path` is what messages call them. The rest is that of `scan`."""
+    found = scan(lines, config, path, _strict(config, report), step, timed=timed)
+    report.used += len(np.unique(found.lines))
+    return found
+
+
+def _strict(config: Config, report: Report) -> Note:
+    """Refuses what the recipe does not say how to deal with."""
+
+    def note(defect: Defect, finding: Finding) -> None:
+        rule = config.rule(defect)
+        if rule == "refuse":
+            raise UserError(f"{finding}. {HINTS[defect]}" if defect in HINTS else str(finding))
+        if rule != "ignore":
+            report.add(finding)
+
+    return note
+
+
+def lines(path: Path, note: Note) -> Iterator[str | None]:
+    """The lines of a file; None for one that is no text."""
+    broken: Broken = {}
+    for number, line in enumerate(readers.lines(path, broken), 1):
+        if finding := broken.pop(number, None):
+            note("encoding" if finding.what == "not UTF-8" else "control", finding)
+            yield None
+        else:
             yield line
 
-    return parse(lines(), config, path, Report() if report is None else report)
 
-
-def parse(lines: Iterable[str], config: Config, path: Path, report: Report) -> Series:
-    """The same from lines; `path` is what messages call them."""
-    rows = _rows(lines, config.separator, path)
-    _, header = next(rows, (1, []))
-    names = config.variables or tuple(name for name in header if name != config.time)
-    if not names:
-        raise UserError(f"{path}:1: no column to read; the first line must name the columns")
-    places = [_place(path, header, name) for name in names]
-    clock = _place(path, header, config.time) if config.time else None
-    numbers: list[int] = []
-    times: list[str] = []
-    table: list[list[float]] = []
-    before: Sequence[float | None]
-    for number, cells in rows:
-        if len(cells) != len(header):
-            what = f"{len(cells)} columns instead of {len(header)}"
-            raise UserError(str(Finding(path, number, what, excerpt(" | ".join(cells)))))
-        before = table[-1] if table else [None] * len(names)
-        row = []
-        for name, place, known in zip(names, places, before, strict=True):
-            where = Finding(path, number, name, excerpt(cells[place]))
-            row.append(_value(cells[place], known, where, config, report))
-        table.append(row)
-        numbers.append(number)
-        if clock is not None:
-            times.append(cells[clock].strip())
-    if not table:
-        raise UserError(f"{path}: no row follows the names of the columns")
-    report.used += len(table)
-    found = Series(names, np.array(table))
-    return _regular(found, times, numbers, config, path, report) if times else found
-
-
-def _rows(lines: Iterable[str], separator: str, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Cells of each line that has any, with its number; a line ends a row, whatever is quoted."""
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                [cells] = csv.reader([line], delimiter=separator, strict=True)
-            except csv.Error as error:
-                what = f"not CSV ({error})"
-                raise UserError(str(Finding(path, number, what, excerpt(line)))) from None
-            yield number, [cell.strip() for cell in cells] if number == 1 else cells
-
-
-def _place(path: Path, header: list[str], name: str) -> int:
-    if header.count(name) == 1:
-        return header.index(name)
-    which = "two columns" if name in header else "no column"
-    near = difflib.get_close_matches(name, header, 1)
-    hint = f"did you mean {near[0]!r}?" if near and name not in header else ""
-    there = hint or f"it reads: {', '.join(header)}"
-    raise UserError(f"{path}:1: the header has {which} “{name}”; {there}")
-
-
-def _value(
-    cell: str, before: float | None, where: Finding, config: Config, report: Report
-) -> float:
-    """The number in a cell, or what the recipe says of one that is missing."""
-    text = cell.strip()
-    if text.lower() in MISSING:
-        finding = replace(where, what=f"no value of “{where.what}”")
-        if config.missing == "refuse":
-            raise UserError(f"{finding}. With data.missing = 'fill' the one before it is taken")
-        if before is None:
-            raise UserError(f"{finding}. There is none before it that could be taken")
-        report.add(finding)
-        return before
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or "_" in text:
-        raise UserError(str(replace(where, what=f"“{where.what}” is not a number")))
-    return value
-
-
-# Times
-
-
-def _regular(
-    series: Series, times: list[str], lines: list[int], config: Config, path: Path, report: Report
+def scan(
+    lines: Iterable[str | None],
+    config: Config,
+    path: Path,
+    note: Note,
+    step: Step | None = None,
+    *,
+    timed: bool = True,
 ) -> Series:
-    """The series without repeated times and gaps, or a refusal of the first one."""
-    clock = _clock(times, lines, path)
-    steps = np.diff(clock)
-    onward = steps[steps > 0]
-    if not len(onward):
-        return replace(series, last=times[-1])
-    each, counts = np.unique(np.round(onward, 6), return_counts=True)
-    step = float(each[counts.argmax()])
-    copies = np.ones(len(times), np.int64)
-    for place in np.flatnonzero(np.abs(steps / step - 1) > TOLERANCE) + 1:
-        ratio = steps[place - 1] / step
-        finding = Finding(path, lines[place], "", f"{times[place]} after {times[place - 1]}")
-        if ratio < 0:
-            raise UserError(str(replace(finding, what="the time goes back")))
-        if ratio == 0:
-            _deal(replace(finding, what="a repeated time"), "repeated", config.repeated, report)
-            copies[place] = 0
-        elif config.gap != "ignore":
-            whole = abs(ratio - round(ratio)) <= TOLERANCE
-            what = "steps are left out" if whole else "no whole number of steps"
-            rule = config.gap if whole else "refuse"
-            _deal(replace(finding, what=what), "gap", rule, report)
-            copies[place - 1] += round(ratio) - 1
-    if copies.sum() > 2 * len(times):
-        raise UserError(f"{path}: more rows would be filled in than there are: see data.time")
-    values = np.repeat(series.values, copies, axis=0)
-    return replace(series, values=values, last=times[-1], step=step)
+    """The series that lines hold. `note` gets each defect; if it returns, reading continues.
+
+    `step` is that of the series which a model learnt, if there is one; without `timed`, the column
+    of times may be absent.
+    """
+    stream = split_rows(lines, config.separator, path, note)
+    first, cells = next(((number, cells) for number, cells in stream if cells), (1, []))
+    header = [cell.strip() for cell in cells]
+    time = config.time if timed or config.time in header else ""
+    columns = Columns.find(header, config.variables, time, f"{path}:{first}")
+    table = Table(columns, path, note)
+    for number, cells in and_blanks(stream, len(header)):
+        table.add(number, cells)
+    if not table.lines:
+        raise UserError(f"{path}: no row follows the names of the columns")
+    if columns.time is None:
+        return table.series(list(range(len(table.lines))), config)
+    return _regular(table, config, step)
 
 
-def _deal(finding: Finding, key: str, rule: str, report: Report) -> None:
-    if rule == "refuse":
-        raise UserError(f"{finding}. The key data.{key} says what to do")
-    report.add(finding)
+class Table:
+    """The rows that were read, in the order of the file."""
+
+    def __init__(self, columns: Columns, path: Path, note: Note) -> None:
+        self.columns, self.path, self.note = columns, path, note
+        self.lines: list[int] = []
+        self.values: list[list[float]] = []
+        self.absent: dict[int, dict[int, str]] = {}
+        """The cells that hold no value, by row and variable."""
+        self.times: list[Moment] = []
+        self.texts: list[str] = []
+        """The times as they are written."""
+
+    def add(self, line: int, cells: list[str]) -> None:
+        """A row. Where `note` lets a defect pass, it stands for its time alone."""
+        names, width = self.columns.names, self.columns.width
+        if len(cells) != width:
+            what = f"{len(cells)} columns instead of {width}"
+            self._note("columns", line, what, " | ".join(cells))
+        if self.columns.time is not None and not self._clock(line, cells):
+            return
+        row = [math.nan] * len(names)
+        if len(cells) == width:
+            for n, place in enumerate(self.columns.places):
+                text = cells[place].strip()
+                if is_number(text):
+                    row[n] = float(text)
+                elif text.lower() in MISSING:
+                    self.absent.setdefault(len(self.lines), {})[n] = cells[place]
+                else:
+                    self._note("number", line, f"“{names[n]}” is not a number", text)
+        self.lines.append(line)
+        self.values.append(row)
+
+    def _clock(self, line: int, cells: list[str]) -> bool:
+        """Take down the time of a row; whether it has one of the same kind as the first."""
+        assert self.columns.time is not None
+        text = cells[self.columns.time].strip() if self.columns.time < len(cells) else ""
+        time = clock.moment(text)
+        if time is None or clock.kind(time) != clock.kind(next(iter(self.times), time)):
+            if len(cells) == self.columns.width:
+                what = "not a time: ISO dates (2016-07-01 13:00) or numbers are wanted, all alike"
+                self._note("time", line, what, text)
+            return False
+        self.times.append(time)
+        self.texts.append(text)
+        return True
+
+    def _note(self, defect: Defect, line: int, what: str, text: str) -> None:
+        self.note(defect, Finding(self.path, line, what, excerpt(text)))
+
+    def follows(self, defect: Defect, what: str, row: int, before: int) -> None:
+        """Note what is wrong with the time of a row after that of another."""
+        self._note(defect, self.lines[row], what, f"{self.texts[row]} after {self.texts[before]}")
+
+    def series(
+        self,
+        rows: Sequence[int],
+        config: Config,
+        copies: Sequence[int] = (),
+        step: Step | None = None,
+    ) -> Series:
+        """These rows in this order, each as often as `copies` says, missing values filled in."""
+        for n, row in enumerate(rows):
+            for column, cell in self.absent.get(row, {}).items():
+                unknown = not n and config.missing == "fill"
+                what = f"no value of “{self.columns.names[column]}”"
+                self._note("start" if unknown else "missing", self.lines[row], what, cell)
+                if n:
+                    self.values[row][column] = self.values[rows[n - 1]][column]
+        repeats = np.array(copies or [1] * len(rows))
+        return Series(
+            self.columns.names,
+            np.repeat(np.array([self.values[row] for row in rows]), repeats, axis=0),
+            np.repeat(np.array([self.lines[row] for row in rows]), repeats),
+            self.texts[rows[0]] if self.texts else "",
+            self.texts[rows[-1]] if self.texts else "",
+            step,
+        )
 
 
-def _clock(times: list[str], lines: list[int], path: Path) -> NDArray[np.float64]:
-    """Seconds or numbers; all are of the kind of the first."""
-    kind = _kind(times[0])
-    found = []
-    for text, line in zip(times, lines, strict=True):
-        if kind is None or _kind(text) != kind:
-            what = "not a time: ISO dates (2016-07-01 13:00) or numbers are wanted, all alike"
-            raise UserError(str(Finding(path, line, what, excerpt(text))))
-        found.append(_seconds(text))
-    return np.array(found)
+def _regular(table: Table, config: Config, step: Step | None) -> Series:
+    """The series in the order of its times, without repeated ones and gaps."""
+    unit = clock.unit(table.times) if step is None else step.unit
+    if not clock.fits(table.times, unit):
+        what = "its times are of another kind than those that were learnt"
+        raise UserError(f"{table.path}: {what}, where a step is {step}")
+    ticks = clock.ticks(table.times, unit)
+    if step is None and (length := clock.usual(ticks)) is not None:
+        step = Step(unit, length)
+    for row in range(1, len(ticks)):
+        if ticks[row] < ticks[row - 1]:
+            table.follows("back", "the time goes back", row, row - 1)
+    rows, copies = list[int](), list[int]()
+    for row in sorted(range(len(ticks)), key=ticks.__getitem__):
+        if rows and ticks[row] == ticks[rows[-1]]:
+            table.follows("repeated", "a repeated time", row, rows[-1])
+            continue
+        if rows and step is not None:
+            ratio = (ticks[row] - ticks[rows[-1]]) / step.length
+            copies[-1] += _left_out(table, config, row, rows[-1], ratio, step)
+        rows.append(row)
+        copies.append(1)
+    if sum(copies) > 2 * len(ticks):
+        raise UserError(f"{table.path}: more rows would be filled in than there are: see data.time")
+    return table.series(rows, config, copies, step)
 
 
-def _kind(text: str) -> str | None:
-    try:
-        return "number" if math.isfinite(float(text)) else None
-    except ValueError:
-        pass
-    try:
-        return "local" if datetime.fromisoformat(text).tzinfo is None else "absolute"
-    except ValueError:
-        return None
-
-
-def _seconds(text: str) -> float:
-    if _kind(text) == "number":
-        return float(text)
-    moment = datetime.fromisoformat(text)
-    return (moment - datetime(1970, 1, 1, tzinfo=moment.tzinfo)).total_seconds()
-
-
-def _later(text: str, seconds: float) -> str:
-    if _kind(text) == "number":
-        return f"{float(text) + seconds:.12g}"
-    moment = datetime.fromisoformat(text) + timedelta(seconds=seconds)
-    if len(text) <= len("2016-07-01") and seconds % DAY == 0:
-        return moment.date().isoformat()
-    short = len(text) == len("2016-07-01 13:00") and seconds % 60 == 0
-    return moment.isoformat("T" if "T" in text else " ", "minutes" if short else "auto")
-
-
-# What a run keeps
-
-
-@dataclass(frozen=True)
-class Standard:
-    """v ↦ (v − mean) / deviation, with the mean and the deviation of each variable in training."""
-
-    names: tuple[str, ...]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    parts: dict[str, tuple[int, int]]
-    """First row of each part, and the row after its last."""
-
-    @classmethod
-    def fit(cls, series: Series, parts: dict[str, tuple[int, int]]) -> "Standard":
-        """The rows to learn from decide, alone; what never changes there has the deviation 1."""
-        start, end = parts["train"]
-        learnt = series.values[start:end]
-        deviation = learnt.std(0)
-        flat = deviation <= 1e-12 * np.abs(learnt).max(0)
-        return cls(series.names, learnt.mean(0), np.where(flat, 1.0, deviation), parts)
-
-    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
-        return ((values - self.mean) / self.deviation).astype(np.float32)
-
-    def undo(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
-        return values.astype(np.float64) * self.deviation + self.mean
-
-    def save(self, folder: Path) -> None:
-        table = {
-            "variables": list(self.names),
-            "mean": self.mean.tolist(),
-            "deviation": self.deviation.tolist(),
-            "parts": {name: list(ends) for name, ends in self.parts.items()},
-        }
-        text = json.dumps(table, ensure_ascii=False, indent=2)
-        (folder / "series.json").write_text(text + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> "Standard":
-        path = folder / "series.json"
-        try:
-            table = json.loads(path.read_text(encoding="utf-8"))
-            mean, deviation = (np.array(table[key], float) for key in ("mean", "deviation"))
-            parts = {name: (int(start), int(end)) for name, (start, end) in table["parts"].items()}
-            return cls(tuple(table["variables"]), mean, deviation, parts)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} cannot be read: {error}") from None
+def _left_out(
+    table: Table, config: Config, row: int, before: int, ratio: Decimal, step: Step
+) -> int:
+    """How many rows are to be filled in between two whose distance is `ratio` steps."""
+    whole = ratio.to_integral_value()
+    if abs(ratio - whole) > TOLERANCE or not whole:
+        table.follows("uneven", f"no whole number of steps (of {step})", row, before)
+        return 0
+    if whole > 1:
+        table.follows("gap", f"steps are left out (one is {step})", row, before)
+    return int(whole) - 1 if config.gap == "fill" else 0

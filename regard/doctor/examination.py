@@ -144,11 +144,11 @@ def _schedule(recipe: Recipe) -> Iterator[Finding]:
         yield finding("cost.warmup", "train.schedule.warmup", what)
 
 
-def _series(config: readings.Config) -> list[Finding]:
+def _series(config: readings.Config) -> Iterator[Finding]:
     try:
-        return list(series.check(config))
+        yield from series.check(config)
     except UserError as error:
-        return [finding("data.unreadable", "data.file", str(error))]
+        yield finding("data.unreadable", "data.file", str(error))
 
 
 def _texts(recipe: Recipe, parts: Sequence[Part], given: Run | None) -> Iterator[Finding]:

@@ -222,7 +222,16 @@ KINDS = {
         "Values that are not there.",
         "data.missing = 'fill' takes the last value that was known",
     ),
-    "series.back": Kind("error", "Times that go back, or are none.", "sort the rows by time"),
+    "series.time": Kind(
+        "error",
+        "Times that are none, or of another kind than the first.",
+        "write all of them as ISO dates (2016-07-01 13:00), or all as numbers",
+    ),
+    "series.back": Kind(
+        "error",
+        "Times that go back, as in a file whose newest row comes first.",
+        "data.order = 'sort' sorts the rows by time",
+    ),
     "series.repeated": Kind(
         "error", "Rows of the same time.", "data.repeated = 'first' takes the first of them"
     ),

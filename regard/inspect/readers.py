@@ -1,7 +1,6 @@
 """How a run of each task reads an input that it is to be looked into with."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -216,15 +215,18 @@ def forecast(
 
     Where each variable is a series of its own, it is the last one that is looked at.
     """
-    plain = replace(task.config.data, time="")
-    found = task.parse(text, "input 1", plain)
+    came = None
+    if target is None:
+        found = task.parse(text, "input 1", timed=False)
+    else:
+        found, then = task.both(text, target, ("input 1", "target"))
+        came = then.values
     window, names = task.window, list(found.names)
     past = torch.from_numpy(task.standard.apply(task.last(found, 1)))[None].to(model.device)
     batch = windows(past, None, window, [0])
     with torch.inference_mode():
         normal = task.forecast(model, past, window.horizon, task.config.intervals.paths)
     mean, low, high = task.ends(*(values[0].cpu() for values in normal))
-    came = None if target is None else task.parse(target, "target", plain).values
     panels = [
         {
             "name": name,

@@ -23,9 +23,10 @@ from torch import Tensor
 
 from regard import health, series_plots
 from regard.config import Recipe
-from regard.data import batching, series, windows
+from regard.data import batching, clock, series, windows
 from regard.data.readers import Report
-from regard.data.series import Series, Standard
+from regard.data.series import TOLERANCE, Series
+from regard.data.standard import Standard
 from regard.data.windows import Forecasts, collate, normaliser, unfold
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score, bootstrap
@@ -107,7 +108,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     parts = config.data.bounds(len(found.values))
     window = config.window
     for part, (start, end) in parts.items():
-        if end == start and part != "train":
+        if not getattr(config.data, part):
             continue
         back = window.look_back if part == "train" else 0
         ahead = window.steps if part == "train" else window.horizon
@@ -121,11 +122,12 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         other = Standard.load(given)
         if other.names != found.names:
             raise RecipeError(f"data.variables: {given} has {', '.join(other.names)}")
-        standard = replace(other, parts=standard.parts)
-    standard.save(folder)
-    (folder / "store").mkdir(exist_ok=True)
+        standard = replace(other, parts=standard.parts, step=standard.step)
     # The test part stays where it is.
     learnt = found.values[: parts["validation"][1]]
+    standard.apply(learnt)
+    standard.save(folder)
+    (folder / "store").mkdir(exist_ok=True)
     np.save(folder / "store" / "series.npy", learnt, allow_pickle=False)
     return report
 
@@ -152,6 +154,10 @@ class Task:
         """The same in the unit of the file."""
         if part == "test":
             return self._read(self.config.data).values
+        return self._stored()
+
+    def _stored(self) -> NDArray[np.float64]:
+        """The rows to learn from and to choose by, as they were when the run began."""
         path = self.folder / "store" / "series.npy"
         try:
             values: NDArray[np.float64] = np.load(path, allow_pickle=False)
@@ -165,6 +171,14 @@ class Task:
         found = series.read(replace(config, variables=self.standard.names))
         if len(found.values) < self.standard.parts["test"][1]:
             raise UserError(f"{config.path}: it has fewer rows than when the run began")
+        stored = self._stored()
+        changed = (found.values[: len(stored)] != stored).any(1)
+        if changed.any():
+            line = found.lines[changed.argmax()]
+            raise UserError(
+                f"{config.path}:{line}: not what it was when the run began: rows that were learnt "
+                "might be scored. Restore the file, or start a new run"
+            )
         return found
 
     def _starts(self, part: str, steps: int) -> NDArray[np.int64]:
@@ -322,7 +336,7 @@ class Task:
             if not text.strip():
                 yield Prediction(text="", status="empty")
                 continue
-            found = self.parse(text, f"input {number}", self.config.data)
+            found = self.parse(text, f"input {number}")
             past = torch.from_numpy(self.standard.apply(self.last(found, number)))[None]
             with torch.inference_mode():
                 mean, deviation = self.forecast(
@@ -330,10 +344,28 @@ class Task:
                 )
             yield self._prediction(found, mean[0].cpu(), deviation[0].cpu())
 
-    def parse(self, text: str, name: str, config: series.Config) -> Series:
-        """A series in the form of the run's own; `name` is told where it is not."""
-        wanted = replace(config, variables=self.standard.names)
-        return series.parse(text.splitlines(), wanted, Path(name), Report())
+    def parse(self, text: str, name: str, *, timed: bool = True) -> Series:
+        """A series in the form of the run's own; `name` is what messages call it. Its times have
+        the run's step; without `timed`, they may be left out."""
+        wanted = replace(self.config.data, variables=self.standard.names)
+        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+        step = self.standard.step
+        return series.parse(lines, wanted, Path(name), Report(), step, timed=timed)
+
+    def both(self, past: str, future: str, names: tuple[str, str]) -> tuple[Series, Series]:
+        """A series, and what came after it; where both have times, it must be the next step."""
+        found, then = (
+            self.parse(text, name, timed=False)
+            for text, name in zip((past, future), names, strict=True)
+        )
+        step = found.step or then.step
+        if found.last and then.first and step is not None:
+            steps = clock.distance(found.last, then.first, step)
+            loose = self.config.data.gap == "ignore"
+            if steps <= 0 or (abs(steps - 1) > TOLERANCE and not loose):
+                what = f"{then.first} does not follow {found.last}, the last time of {names[0]}"
+                raise UserError(f"{names[1]}: {what}, by a step of {step}")
+        return found, then
 
     def last(self, found: Series, number: int) -> NDArray[np.float64]:
         """The window that is read: the end of a series."""
@@ -361,8 +393,9 @@ class Task:
         columns = np.stack(self.ends(mean, deviation), -1)  # (T, C, 3)
         names = [f"{name}{end}" for name in found.names for end in ("", ".low", ".high")]
         times = found.after(len(mean))
+        spread = np.repeat(self.standard.deviation, 3)
         rows = [
-            [time, *map(_digits, row)]
+            [time, *map(_digits, row, spread)]
             for time, row in zip(times, columns.reshape(len(mean), -1), strict=True)
         ]
         return Prediction(text=_table([[self.config.data.time or "step", *names], *rows]))
@@ -374,7 +407,7 @@ class Task:
         sides: tuple[list[str], list[str]] = ([], [])
         for both in zip(*self._cut(values, starts, steps), strict=True):
             for side, each in zip(sides, both, strict=True):
-                rows = [map(_digits, row) for row in each.tolist()]
+                rows = [[repr(value).removesuffix(".0") for value in row] for row in each.tolist()]
                 side.append(_table([self.standard.names, *rows]))
         return sides
 
@@ -433,11 +466,10 @@ class Task:
         """log of the density of each future after its past, in the unit of the file: a number for
         each step, the true steps before its block being given."""
         model.eval()
-        plain = replace(self.config.data, time="")
         unit = math.fsum(np.log(self.standard.deviation))
         for number, (text, then) in enumerate(zip(pasts, futures, strict=True), 1):
-            past = self.last(self.parse(text, f"input {number}", plain), number)
-            future = self.parse(then, f"output {number}", plain).values
+            before, after = self.both(text, then, (f"input {number}", f"output {number}"))
+            past, future = self.last(before, number), after.values
             known, steps = np.concatenate([past, future]), self.window.steps
             values = torch.from_numpy(self.standard.apply(known)).to(model.device)
             found: list[float] = []
@@ -463,8 +495,11 @@ def _interval(
     return bootstrap(sums, counts=counts, samples=samples)
 
 
-def _digits(value: float) -> str:
-    return f"{value:.8g}"
+def _digits(value: float, spread: float) -> str:
+    """Eight digits, or as many more as tell a millionth of the variable's deviation."""
+    size = abs(value) / spread
+    digits = 6 + math.ceil(math.log10(size)) if 0 < size < math.inf else 0
+    return f"{value:.{min(max(8, digits), 17)}g}"
 
 
 def _table(rows: Any) -> str:

@@ -54,12 +54,16 @@ def whole(task: Any) -> bool:
 
 def inputs(task: Any, file: Path | None) -> Iterator[str]:
     """The lines of a file, or all of it."""
-    return iter(["\n".join(lines(file))]) if whole(task) else lines(file)
+    return iter(["\n".join(lines(file, strict=True))]) if whole(task) else lines(file)
 
 
-def lines(file: Path | None) -> Iterator[str]:
-    """Lines of a file or of standard input; only a newline ends a line. None is ever left out."""
+def lines(file: Path | None, *, strict: bool = False) -> Iterator[str]:
+    """Lines of a file or of standard input; only a newline ends a line. None is ever left out.
+
+    One that is no text is taken as empty, or refused where all lines are one input (`strict`).
+    """
     from regard.data.readers import opened
+    from regard.errors import UserError
 
     source: AbstractContextManager[Any] = opened(file) if file else nullcontext(_standard_input())
     with source as stream:
@@ -70,6 +74,8 @@ def lines(file: Path | None) -> Iterator[str]:
                 yield raw.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError:
                 where = f"{file or streams.INPUT}:{number}"
+                if strict:
+                    raise UserError(f"{where}: not UTF-8") from None
                 streams.warn(f"{where}: not UTF-8: taken as empty")
                 yield ""
 

@@ -17,6 +17,7 @@ from regard import cli, front
 from regard.config import recipe
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
+from regard.inspect.readers import READERS
 from regard.model import build
 from regard.parts import Part
 from regard.runs import Run
@@ -342,6 +343,123 @@ def test_an_input_that_cannot_be_read_is_named(trained: Predictor, text: str, me
         trained.predict([text])
 
 
+def backwards(text: str) -> str:
+    """The same with its newest row first."""
+    header, *rows = text.splitlines()
+    return "\n".join([header, *rows[::-1]])
+
+
+def split(text: str, at: int) -> tuple[str, str]:
+    """The rows up to one, and those that follow."""
+    header, *rows = text.splitlines()
+    return "\n".join([header, *rows[:at]]), "\n".join([header, *rows[at:]])
+
+
+def test_an_input_with_its_newest_row_first_is_refused(trained: Predictor, tmp_path: Path):
+    text = (tmp_path / "x.csv").read_text()
+    past, future = split(text, 90)
+    with pytest.raises(UserError, match="input 1:3: the time goes back: “98 after 99”"):
+        trained.predict([backwards(text)])
+    with pytest.raises(UserError, match="input 1:3: the time goes back: “88 after 89”"):
+        trained.score([backwards(past)], [future])
+    with pytest.raises(UserError, match="output 1:3: the time goes back"):
+        trained.score([past], [backwards(future)])
+    with pytest.raises(UserError, match="input 1:3: the time goes back"):
+        forecast_reading(trained, backwards(past))
+    with pytest.raises(UserError, match="target:3: the time goes back"):
+        forecast_reading(trained, past, backwards(future))
+
+
+def forecast_reading(trained: Predictor, text: str, target: str | None = None) -> Any:
+    return READERS["forecast"](trained.task, trained.model, text, NONE, target, 0)
+
+
+def test_rows_are_sorted_where_the_recipe_says_so(table: Write, tmp_path: Path):
+    made = table(waves(100), window={"look_back": 24, "normalise": "last"})
+    text = (tmp_path / "x.csv").read_text()
+    straight = front.train(made, "train.updates=5", to=tmp_path / "straight")
+    right = scores(straight)
+    (tmp_path / "x.csv").write_text(backwards(text))
+    made["data"]["order"] = "sort"
+    turned = front.train(made, "train.updates=5", to=tmp_path / "turned")
+    assert turned.predict([backwards(text)]) == turned.predict([text]) == straight.predict([text])
+    assert scores(turned) == right
+    past, future = split(text, 90)
+    assert turned.score([backwards(past)], [backwards(future)]) == straight.score([past], [future])
+
+
+def test_what_came_must_follow_what_was_read(trained: Predictor, tmp_path: Path):
+    text = (tmp_path / "x.csv").read_text()
+    past, future = split(text, 90)
+    plain = [
+        "\n".join(row.partition(",")[2] for row in side.split("\n")) for side in (past, future)
+    ]
+    [found] = trained.score([past], [future])
+    assert len(found["log_probs"]) == 10
+    assert trained.score(*([side] for side in plain)) == [found], "times may be left out"
+    message = "output 1: 91 does not follow 89, the last time of input 1, by a step of 1"
+    with pytest.raises(UserError, match=message):
+        trained.score([past], [split(text, 91)[1]])
+    with pytest.raises(UserError, match="90 does not follow 94"):
+        trained.score([split(text, 95)[0]], [future])
+
+
+def test_an_input_has_the_step_that_was_learnt(trained: Predictor, tmp_path: Path):
+    header, *rows = (tmp_path / "x.csv").read_text().splitlines()
+    twice = [header, *(f"{2 * n},{row.partition(',')[2]}" for n, row in enumerate(rows))]
+    with pytest.raises(UserError, match=r"input 1:3: steps are left out \(one is 1\)"):
+        trained.predict(["\n".join(twice)])
+    dates = [header, *(f"2020-01-01 {n % 24:02d}:00,1,2" for n in range(24))]
+    with pytest.raises(UserError, match="input 1: its times are of another kind"):
+        trained.predict(["\n".join(dates)])
+
+
+def test_one_row_is_enough_to_know_what_follows(table: Write, tmp_path: Path):
+    made = table(waves(100), window={"look_back": 1, "horizon": 2}, data={"time": "t"})
+    made["model"]["encoder"]["window"] = 1
+    header, *rows = (tmp_path / "x.csv").read_text().splitlines()
+    days = [f"2020-01-{n:02d},{row.partition(',')[2]}" for n, row in enumerate(rows[:28], 1)]
+    (tmp_path / "x.csv").write_text("\n".join([header, *days]))
+    predictor = front.train(made, "train.updates=1", "data.validation=0.1", to=tmp_path / "run")
+    [found] = predictor.predict([f"{header}\n{days[-1]}"])
+    assert [row["t"] for row in rows_of(found)] == ["2020-01-29", "2020-01-30"]
+
+
+def test_marks_and_ends_of_lines_of_other_systems(trained: Predictor, tmp_path: Path):
+    text = (tmp_path / "x.csv").read_text()
+    other = "\ufeff" + text.replace("\n", "\r\n")
+    assert trained.predict([other]) == trained.predict([text])
+    (tmp_path / "odd.csv").write_bytes(text.encode().replace(b"\n50,", b"\n\xff50,"))
+    with pytest.raises(SystemExit):
+        cli.main(["predict", str(tmp_path / "run"), str(tmp_path / "odd.csv")])
+
+
+def test_a_file_that_was_changed_is_not_scored(trained: Predictor, tmp_path: Path):
+    """A row that is put in before others would move what was learnt into the test part."""
+    before = scores(trained)
+    header, *rows = (tmp_path / "x.csv").read_text().splitlines()
+    (tmp_path / "x.csv").write_text("\n".join([header, *rows, f"100,{rows[0].partition(',')[2]}"]))
+    assert scores(trained) == before, "what is added at the end changes nothing"
+    moved = [f"{n},{row.partition(',')[2]}" for n, row in enumerate([rows[0], *rows])]
+    (tmp_path / "x.csv").write_text("\n".join([header, *moved]))
+    with pytest.raises(UserError, match=r"x\.csv:3: not what it was when the run began"):
+        trained.evaluate("test")
+
+
+def test_numbers_keep_their_digits_on_a_high_level(table: Write, tmp_path: Path):
+    values = 1e9 + waves(100)
+    made = table(values, window={"look_back": 24, "normalise": "last"})
+    predictor = front.train(made, "train.updates=60", to=tmp_path / "run")
+    task: Any = predictor.task
+    pasts, _ = task.references("test")
+    read = [[float(cell) for cell in row.split(",")] for row in pasts[0].split("\n")[1:]]
+    assert read == values[80 - 24 : 80].tolist()
+    found = rows_of(predictor.predict([(tmp_path / "x.csv").read_text()])[0])
+    last = values[-1, 0]
+    assert all(abs(float(row["a"]) - last) < 3 for row in found)
+    assert len({row["a"] for row in found}) == 4 and found[0]["a"] != f"{last:.8g}"
+
+
 def test_scores_have_signatures_and_predictions(trained: Predictor):
     found, predictions = trained.evaluate("test")
     assert set(found) == {"mse", "mae", "nll", "coverage"}
@@ -387,6 +505,7 @@ def test_density_of_given_futures(trained: Predictor, capsys):
         ("intervals.level=1.5", "intervals.level"),
         ("data.train=0.1", "data.train: 10 rows are too few"),
         ("data.test=5000", "data.test"),
+        ("data.validation=0.001", "data.validation: 0 rows are too few"),
         ("data.variabels=1", "did you mean 'variables'"),
     ],
 )

@@ -294,6 +294,56 @@ def test_times_that_go_back(tmp_path):
     assert "series.back" in codes(glance(series(tmp_path, rows)), "error")
 
 
+def of(found: list[Finding], code: str) -> Finding:
+    [each] = [each for each in found if each.code == code]
+    return each
+
+
+def test_a_series_whose_newest_row_comes_first(tmp_path):
+    found = glance(series(tmp_path, hours()[::-1]))
+    assert codes(found) == ["series.back"]
+    back = of(found, "series.back")
+    assert (back.severity, back.place) == ("error", f"{tmp_path}/x.csv:3")
+    assert "399 of 400 rows" in back.what and "data.order = 'sort'" in back.advice
+    sorted_ = glance(series(tmp_path, hours()[::-1], order="sort"))
+    assert codes(sorted_, "error") == [] and of(sorted_, "series.back").severity == "note"
+
+
+def test_times_that_stand_still(tmp_path):
+    rows = [f"2020-01-01,{n % 5},{n % 7}" for n in range(4)]
+    assert codes(glance(series(tmp_path, rows)), "error") == ["series.repeated"]
+
+
+@pytest.mark.parametrize("time", ["noon", "nan", "7", ""])
+def test_times_that_are_none(tmp_path, time):
+    rows = hours()
+    rows[5] = f"{time},1,2"
+    found = glance(series(tmp_path, rows, gap="fill", order="sort"))
+    assert codes(found) == ["series.time"], "nor is there a gap where the row was"
+    assert (found[0].severity, found[0].place) == ("error", f"{tmp_path}/x.csv:7")
+
+
+def test_no_whole_number_of_steps_cannot_be_filled(tmp_path):
+    rows = hours()
+    rows[5] = rows[5].replace(":00,", ":30,")
+    rows[7] = f"{rows[7].partition(',')[0]},abc,1"
+    found = glance(series(tmp_path, rows, gap="fill"))
+    assert sorted(codes(found, "error")) == ["series.gap", "series.number"]
+    assert codes(glance(series(tmp_path, rows[:7], gap="ignore")), "error") == []
+
+
+def test_lines_of_values_are_those_of_the_file(tmp_path):
+    """Whatever was sorted, left out and filled in before."""
+    rows = hours()
+    rows[390] = f"{rows[390].partition(',')[0]},1e6,1"
+    del rows[20:30]
+    rows.insert(15, rows[14])
+    keys = {"gap": "fill", "repeated": "first", "order": "sort"}
+    found = glance(series(tmp_path, ["", *rows[::-1]], **keys))
+    line = 3 + rows[::-1].index(next(row for row in rows if "1e6" in row))
+    assert of(found, "series.outlier").place == f"{tmp_path}/x.csv:{line}"
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

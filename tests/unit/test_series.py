@@ -1,6 +1,7 @@
 """Series: what is read from CSV, what is refused and where; patches, trends, windows, densities."""
 
 import gzip
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from regard.data import series, windows
 from regard.data.readers import Report
-from regard.data.series import Standard
+from regard.data.standard import Standard
 from regard.data.windows import Forecasts
 from regard.encoders.linear import Config as LinearConfig, Encoder, moving_average
 from regard.errors import RecipeError, UserError
@@ -41,7 +42,8 @@ def test_columns_become_variables(tmp_path):
     found = series.read(config(tmp_path), report)
     assert found.names == ("a", "b")
     assert found.values.tolist() == [[1, 10], [2, 20], [3, 30], [4, 40]]
-    assert (found.last, found.step, report.used) == ("2020-01-01 03:00:00", 3600.0, 4)
+    assert (found.first, found.last) == ("2020-01-01 00:00:00", "2020-01-01 03:00:00")
+    assert (str(found.step), report.used, found.lines.tolist()) == ("1:00:00", 4, [2, 3, 4, 5])
     assert found.after(2) == ["2020-01-01 04:00:00", "2020-01-01 05:00:00"]
 
 
@@ -77,11 +79,47 @@ def test_gzip_byte_order_mark_and_windows_lines(tmp_path):
         ("2020-01-01 01:00:00", "noon", r"x\.csv:3: not a time"),
         ("2020-01-01 01:00:00", "7", r"x\.csv:3: not a time"),
         ("2,20", "2,2\x000", r"x\.csv:3: control character"),
+        ("2,20", "2,1e999", r"x\.csv:3: “b” is not a number"),
+        ("2,20", '2,"1,5"', r"x\.csv:3: “b” is not a number: “1,5”"),
+        ("2,20", "2,1,5", r"x\.csv:3: 4 columns instead of 3"),
+        ("2,20", "2,1.234,56", r"x\.csv:3: 4 columns instead of 3"),
+        ("2,20", "2,1 234", r"x\.csv:3: “b” is not a number"),
+        ("date,a,b", "date,date,b", r"x\.csv:1: the header has two columns “date”"),
+        ("date,a,b", "date,,b", r"x\.csv:1: column 2 has no name.*data\.variables"),
+        ("date,a,b", "date;a;b", r"x\.csv:1: .*no column “date”.*data\.separator = ';'"),
     ],
 )
 def test_what_is_wrong_is_refused_with_file_and_line(tmp_path, old, new, message):
     with pytest.raises(UserError, match=message):
         series.read(config(tmp_path, TABLE.replace(old, new)))
+
+
+def test_names_that_are_numbers_are_a_row_without_names(tmp_path):
+    bare = "1.5,2\n3,4\n5,6\n"
+    with pytest.raises(UserError, match=r"x\.csv:1: .*first line must name the columns"):
+        series.read(config(tmp_path, bare, time=""))
+    found = series.read(config(tmp_path, bare, time="", variables=("1.5",)))
+    assert found.values[:, 0].tolist() == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"), [("a\n1\n\n3\n\n\n", ","), ("a\tb\n1\t1\n\t\n3\t3\n", "\t")]
+)
+def test_an_empty_cell_is_no_step_less(tmp_path, text, separator):
+    """A row whose cells are all empty is a line with nothing but separators, if any."""
+    keys: dict[str, Any] = {"time": "", "separator": separator}
+    with pytest.raises(UserError, match=r"x\.csv:3: no value of “a”"):
+        series.read(config(tmp_path, text, **keys))
+    found = series.read(config(tmp_path, text, missing="fill", **keys))
+    assert found.values[:, 0].tolist() == [1, 1, 3]
+    assert found.lines.tolist() == [2, 3, 4]
+
+
+def test_empty_lines_around_and_between_rows(tmp_path):
+    text = "\n" + TABLE.replace("2020-01-01 02", "\n2020-01-01 02") + "\n\n"
+    found = series.read(config(tmp_path, text))
+    assert found.values[:, 0].tolist() == [1, 2, 3, 4]
+    assert found.lines.tolist() == [3, 4, 6, 7]
 
 
 def test_nothing_to_read_is_refused(tmp_path):
@@ -154,6 +192,8 @@ def test_parts_are_numbers_of_rows_or_shares(tmp_path):
         ({"variables": ("date",)}, "column of times"),
         ({"variables": ("a", "a")}, "twice"),
         ({"separator": ", "}, "one character"),
+        ({"separator": '"'}, "one character"),
+        ({"time": "", "order": "sort"}, r"order: .*data\.time"),
         ({"set": "et", "folder": ""}, "did you mean"),
     ],
 )
@@ -173,9 +213,34 @@ def test_the_training_part_alone_standardises(tmp_path):
     again = Standard.load(tmp_path)
     assert (again.names, again.parts) == (found.names, found.parts)
     assert (again.mean == found.mean).all() and (again.deviation == found.deviation).all()
+    assert again.step is None
+    for step in ({"unit": "weeks", "length": "1"}, {"unit": "seconds", "length": "x"}, "1"):
+        table = json.loads((tmp_path / "series.json").read_text()) | {"step": step}
+        (tmp_path / "series.json").write_text(json.dumps(table))
+        with pytest.raises(UserError, match=r"series\.json cannot be read"):
+            Standard.load(tmp_path)
     (tmp_path / "series.json").write_text("{}")
     with pytest.raises(UserError, match=r"series\.json cannot be read"):
         Standard.load(tmp_path)
+
+
+def test_numbers_whose_squares_are_too_large(tmp_path):
+    values = np.array([[-1e200], [1e200], [-1e200], [1e200]])
+    found = Standard.fit(series.Series(("a",), values), {"train": (0, 4)})
+    assert found.deviation.tolist() == [1e200]
+    assert found.apply(values)[:, 0].tolist() == [-1, 1, -1, 1]
+    small = Standard.fit(series.Series(("a",), values / 1e200), {"train": (0, 4)})
+    with pytest.raises(UserError, match=r"“a”: -1e\+200 is too far from the mean 0"):
+        small.apply(values)
+    assert small.apply(np.array([[1e30]])).tolist() == [[np.float32(1e30)]]
+
+
+def test_a_level_far_above_the_variation_is_no_constant():
+    values = np.array([[1e9 - 1], [1e9 + 1]] * 2)
+    found = Standard.fit(series.Series(("a",), values), {"train": (0, 4)})
+    assert found.apply(values)[:, 0].tolist() == [-1, 1, -1, 1]
+    flat = Standard.fit(series.Series(("a",), np.full((4, 1), 0.1)), {"train": (0, 4)})
+    assert flat.deviation.tolist() == [1]
 
 
 # Windows

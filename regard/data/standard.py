@@ -1,0 +1,85 @@
+"""What a run keeps of a series: mean and deviation of each variable, the step, the parts."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.clock import Step
+from regard.data.series import Series
+from regard.errors import UserError
+
+FLAT = 1e-12
+"""What varies by less than this part of its size does not vary: it is rounding."""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """v ↦ (v − mean) / deviation, with the mean and the deviation of each variable in training."""
+
+    names: tuple[str, ...]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    parts: dict[str, tuple[int, int]]
+    """First row of each part, and the row after its last."""
+    step: Step | None = None
+    """From one time to the next; None without times, and in runs that did not keep it."""
+
+    @classmethod
+    def fit(cls, series: Series, parts: dict[str, tuple[int, int]]) -> "Standard":
+        """The rows to learn from decide, alone; what never changes there has the deviation 1."""
+        start, end = parts["train"]
+        mean, deviation, flat = moments(series.values[start:end])
+        return cls(series.names, mean, np.where(flat, 1.0, deviation), parts, series.step)
+
+    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
+        """(T, C) standardised; refused where that is no finite number."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: NDArray[np.float32] = ((values - self.mean) / self.deviation).astype(np.float32)
+        if not np.isfinite(found).all():
+            row, column = np.argwhere(~np.isfinite(found))[0]
+            raise UserError(
+                f"“{self.names[column]}”: {values[row, column]:g} is too far from the mean "
+                f"{self.mean[column]:g} (deviation {self.deviation[column]:g}) to compute with"
+            )
+        return found
+
+    def undo(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        return values.astype(np.float64) * self.deviation + self.mean
+
+    def save(self, folder: Path) -> None:
+        table = {
+            "variables": list(self.names),
+            "mean": self.mean.tolist(),
+            "deviation": self.deviation.tolist(),
+            "parts": {name: list(ends) for name, ends in self.parts.items()},
+            "step": self.step and self.step.as_dict(),
+        }
+        text = json.dumps(table, ensure_ascii=False, indent=2)
+        (folder / "series.json").write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> "Standard":
+        path = folder / "series.json"
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+            mean, deviation = (np.array(table[key], float) for key in ("mean", "deviation"))
+            parts = {name: (int(start), int(end)) for name, (start, end) in table["parts"].items()}
+            step = Step.from_dict(table["step"]) if table.get("step") else None
+            return cls(tuple(table["variables"]), mean, deviation, parts, step)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} cannot be read: {error}") from None
+
+
+def moments(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Mean and deviation of each variable (T, C), and whether it never changes."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation, most = values.mean(0), values.std(0), np.abs(values).max(0)
+    if not np.isfinite(mean + deviation).all():  # squares of numbers that are themselves finite
+        size = np.where(most > 0, most, 1.0)
+        mean, deviation = ((values / size).mean(0) * size, (values / size).std(0) * size)
+    return mean, deviation, deviation <= FLAT * most
