@@ -66,12 +66,12 @@ class Columns:
         cls, header: list[str], variables: tuple[str, ...], time: str, where: str
     ) -> "Columns":
         """Those of the variables, or of all but the time; `where` the header is."""
-        names = variables or tuple(name for name in header if name != time)
+        names = variables or tuple(name for name in header if not time or name != time)
         if not variables and not time and all(map(is_number, header)):
             names = ()
         if not names:
             raise UserError(f"{where}: no column to read; the first line must name the columns")
-        if "" in names:
+        if "" in names and "" in header:
             what = f"column {header.index('') + 1} has no name"
             raise UserError(f"{where}: {what}; name it, or the columns to read by data.variables")
         places = tuple(_place(where, header, name) for name in names)

@@ -65,6 +65,22 @@ class Config:
         return find(self.set, self.folder, name, key)
 
 
+class FileText(str):
+    """All of a file as one text, which messages call by the file's name."""
+
+    name: str
+
+    def __new__(cls, text: str, name: str) -> "FileText":
+        made = super().__new__(cls, text)
+        made.name = name
+        return made
+
+
+def called(text: str, name: str) -> str:
+    """What messages call an input: its file, if it is one, or by another name."""
+    return text.name if isinstance(text, FileText) else name
+
+
 def find(dataset: str, folder: str, name: str, key: str) -> Path:
     """The file that `key` names, in the data set if there is one, or else in the folder."""
     try:

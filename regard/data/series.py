@@ -31,6 +31,8 @@ Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 TOLERANCE = Decimal("0.001")
 """By which part of a step a time may be off: numbers such as 0.1 are not exact."""
+LARGEST = 1e100
+"""No measurement is larger, and sums of squares of larger ones would be no numbers any more."""
 
 HINTS: dict[Defect, str] = {
     "missing": "With data.missing = 'fill' the one before it is taken",
@@ -251,12 +253,14 @@ class Table:
         if len(cells) == width:
             for n, place in enumerate(self.columns.places):
                 text = cells[place].strip()
-                if is_number(text):
-                    row[n] = float(text)
-                elif text.lower() in MISSING:
+                if text.lower() in MISSING:
                     self.absent.setdefault(len(self.lines), {})[n] = cells[place]
-                else:
+                elif not is_number(text):
                     self._note("number", line, f"“{names[n]}” is not a number", text)
+                elif abs(float(text)) > LARGEST:
+                    self._note("number", line, f"“{names[n]}” is beyond {LARGEST:g}", text)
+                else:
+                    row[n] = float(text)
         self.lines.append(line)
         self.values.append(row)
 

@@ -11,6 +11,7 @@ from regard.data.clock import Step
 from regard.data.series import Series
 from regard.errors import UserError
 
+Standardised = NDArray[np.float32]
 FLAT = 1e-12
 """What varies by less than this part of its size does not vary: it is rounding."""
 
@@ -34,16 +35,15 @@ class Standard:
         mean, deviation, flat = moments(series.values[start:end])
         return cls(series.names, mean, np.where(flat, 1.0, deviation), parts, series.step)
 
-    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
-        """(T, C) standardised; refused where that is no finite number."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            found: NDArray[np.float32] = ((values - self.mean) / self.deviation).astype(np.float32)
+    def apply(self, values: NDArray[np.float64], where: object = "data.file") -> Standardised:
+        """(T, C) standardised; refused where that is no finite number, by the name of the file."""
+        with np.errstate(over="ignore"):
+            found: Standardised = ((values - self.mean) / self.deviation).astype(np.float32)
         if not np.isfinite(found).all():
             row, column = np.argwhere(~np.isfinite(found))[0]
-            raise UserError(
-                f"“{self.names[column]}”: {values[row, column]:g} is too far from the mean "
-                f"{self.mean[column]:g} (deviation {self.deviation[column]:g}) to compute with"
-            )
+            what = f"“{self.names[column]}”: {values[row, column]:g} is too far from what was"
+            known = f"mean {self.mean[column]:g}, deviation {self.deviation[column]:g}"
+            raise UserError(f"{where}: {what} learnt: {known}")
         return found
 
     def undo(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -66,6 +66,9 @@ class Standard:
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
             mean, deviation = (np.array(table[key], float) for key in ("mean", "deviation"))
+            same = len(table["variables"]) == len(mean) == len(deviation)
+            if not same or not (deviation > 0).all():
+                raise ValueError("a mean and a deviation above 0 are wanted for each variable")
             parts = {name: (int(start), int(end)) for name, (start, end) in table["parts"].items()}
             step = Step.from_dict(table["step"]) if table.get("step") else None
             return cls(tuple(table["variables"]), mean, deviation, parts, step)
@@ -77,9 +80,5 @@ def moments(
     values: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Mean and deviation of each variable (T, C), and whether it never changes."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation, most = values.mean(0), values.std(0), np.abs(values).max(0)
-    if not np.isfinite(mean + deviation).all():  # squares of numbers that are themselves finite
-        size = np.where(most > 0, most, 1.0)
-        mean, deviation = ((values / size).mean(0) * size, (values / size).std(0) * size)
-    return mean, deviation, deviation <= FLAT * most
+    deviation: NDArray[np.float64] = values.std(0)
+    return values.mean(0), deviation, deviation <= FLAT * np.abs(values).max(0)

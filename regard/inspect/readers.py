@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data import texts, words
+from regard.data.files import called
+from regard.data.tags import UNKNOWN as NO_TAG
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.data.windows import collate as windows, normaliser
 from regard.errors import UserError
@@ -181,8 +183,11 @@ def tags(
         assert memory is not None
         values = head.best(memory.states[:, first], batch["word_mask"])[0][0].tolist()
     if target is not None:
-        stored = task.tags.stored(_same(target.split(), spoken), "inspect")
-        values = task.tags.targets([stored])[0].tolist()
+        given = _same(target.split(), spoken)
+        numbers = task.tags.targets([task.tags.stored(given, "inspect")])[0].tolist()
+        found = zip(given, values, numbers, strict=True)
+        # Where a tag is not known, what the model says is looked at.
+        values = [said if tag == NO_TAG else number for tag, said, number in found]
     said = task.tags.texts(values)
     pieces = np.cumsum([0, *row.pieces]).tolist()
     return Reading(
@@ -215,14 +220,15 @@ def forecast(
 
     Where each variable is a series of its own, it is the last one that is looked at.
     """
-    came = None
+    came, label = None, called(text, "input 1")
     if target is None:
-        found = task.parse(text, "input 1", timed=False)
+        found = task.parse(text, label, timed=False)
     else:
-        found, then = task.both(text, target, ("input 1", "target"))
+        found, then = task.both(text, target, (label, called(target, "target")))
         came = then.values
     window, names = task.window, list(found.names)
-    past = torch.from_numpy(task.standard.apply(task.last(found, 1)))[None].to(model.device)
+    known = task.last(found, label)
+    past = torch.from_numpy(task.standard.apply(known, label))[None].to(model.device)
     batch = windows(past, None, window, [0])
     with torch.inference_mode():
         normal = task.forecast(model, past, window.horizon, task.config.intervals.paths)
@@ -230,7 +236,7 @@ def forecast(
     panels = [
         {
             "name": name,
-            "past": task.last(found, 1)[-3 * window.horizon :, n].tolist(),
+            "past": known[-3 * window.horizon :, n].tolist(),
             "mean": mean[:, n].tolist(),
             "low": low[:, n].tolist(),
             "high": high[:, n].tolist(),

@@ -24,6 +24,7 @@ from torch import Tensor
 from regard import health, series_plots
 from regard.config import Recipe
 from regard.data import batching, clock, series, windows
+from regard.data.files import called
 from regard.data.readers import Report
 from regard.data.series import TOLERANCE, Series
 from regard.data.standard import Standard
@@ -125,7 +126,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         standard = replace(other, parts=standard.parts, step=standard.step)
     # The test part stays where it is.
     learnt = found.values[: parts["validation"][1]]
-    standard.apply(learnt)
+    standard.apply(learnt, config.data.path)
     standard.save(folder)
     (folder / "store").mkdir(exist_ok=True)
     np.save(folder / "store" / "series.npy", learnt, allow_pickle=False)
@@ -336,8 +337,9 @@ class Task:
             if not text.strip():
                 yield Prediction(text="", status="empty")
                 continue
-            found = self.parse(text, f"input {number}")
-            past = torch.from_numpy(self.standard.apply(self.last(found, number)))[None]
+            name = called(text, f"input {number}")
+            found = self.parse(text, name)
+            past = torch.from_numpy(self.standard.apply(self.last(found, name), name))[None]
             with torch.inference_mode():
                 mean, deviation = self.forecast(
                     model, past.to(model.device), steps, self.config.intervals.paths
@@ -352,7 +354,7 @@ class Task:
         step = self.standard.step
         return series.parse(lines, wanted, Path(name), Report(), step, timed=timed)
 
-    def both(self, past: str, future: str, names: tuple[str, str]) -> tuple[Series, Series]:
+    def both(self, past: str, future: str, names: Sequence[str]) -> tuple[Series, Series]:
         """A series, and what came after it; where both have times, it must be the next step."""
         found, then = (
             self.parse(text, name, timed=False)
@@ -367,12 +369,12 @@ class Task:
                 raise UserError(f"{names[1]}: {what}, by a step of {step}")
         return found, then
 
-    def last(self, found: Series, number: int) -> NDArray[np.float64]:
-        """The window that is read: the end of a series."""
+    def last(self, found: Series, name: str) -> NDArray[np.float64]:
+        """The window that is read: the end of a series; `name` is what messages call it."""
         values = found.values[-self.window.look_back :]
         if len(values) < self.window.look_back:
             raise UserError(
-                f"input {number}: {len(values)} rows, but the model looks back "
+                f"{name}: {len(values)} rows, but the model looks back "
                 f"{self.window.look_back} steps"
             )
         return values
@@ -468,10 +470,12 @@ class Task:
         model.eval()
         unit = math.fsum(np.log(self.standard.deviation))
         for number, (text, then) in enumerate(zip(pasts, futures, strict=True), 1):
-            before, after = self.both(text, then, (f"input {number}", f"output {number}"))
-            past, future = self.last(before, number), after.values
+            names = [called(text, f"input {number}"), called(then, f"output {number}")]
+            before, after = self.both(text, then, names)
+            past, future = self.last(before, names[0]), after.values
             known, steps = np.concatenate([past, future]), self.window.steps
-            values = torch.from_numpy(self.standard.apply(known)).to(model.device)
+            values = torch.from_numpy(self.standard.apply(known, " and ".join(names)))
+            values = values.to(model.device)
             found: list[float] = []
             with torch.inference_mode():
                 for start in range(0, len(future), steps):

@@ -54,7 +54,14 @@ def whole(task: Any) -> bool:
 
 def inputs(task: Any, file: Path | None) -> Iterator[str]:
     """The lines of a file, or all of it."""
-    return iter(["\n".join(lines(file, strict=True))]) if whole(task) else lines(file)
+    return iter([whole_file(file)]) if whole(task) else lines(file)
+
+
+def whole_file(file: Path | None) -> str:
+    """All of a file, or of standard input, as one text."""
+    from regard.data.files import FileText
+
+    return FileText("\n".join(lines(file, strict=True)), str(file or "standard input"))
 
 
 def lines(file: Path | None, *, strict: bool = False) -> Iterator[str]:

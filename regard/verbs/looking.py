@@ -7,7 +7,7 @@ from tyro.conf import Positional
 
 from regard import streams
 from regard.errors import RecipeError
-from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, lines, say, whole
+from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, say, whole, whole_file
 
 
 def inspect(
@@ -76,8 +76,8 @@ def inspect(
         say(seen.as_dict()) if json else display.columns(*seen.table())
         return
     if whole(opened.task):
-        texts = tuple("\n".join(lines(Path(text))) for text in texts)
-        target = "\n".join(lines(Path(target))) if target else None
+        texts = tuple(whole_file(Path(text)) for text in texts)
+        target = whole_file(Path(target)) if target else None
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
         without_heads=without_head, search={"beams": beams}, device=device,

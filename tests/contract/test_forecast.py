@@ -429,9 +429,32 @@ def test_marks_and_ends_of_lines_of_other_systems(trained: Predictor, tmp_path: 
     text = (tmp_path / "x.csv").read_text()
     other = "\ufeff" + text.replace("\n", "\r\n")
     assert trained.predict([other]) == trained.predict([text])
-    (tmp_path / "odd.csv").write_bytes(text.encode().replace(b"\n50,", b"\n\xff50,"))
-    with pytest.raises(SystemExit):
-        cli.main(["predict", str(tmp_path / "run"), str(tmp_path / "odd.csv")])
+
+
+def test_what_is_wrong_with_a_file_is_said_by_its_name(trained: Predictor, tmp_path: Path, capsys):
+    text, odd = (tmp_path / "x.csv").read_text(), tmp_path / "odd.csv"
+    past, future = tmp_path / "past.csv", tmp_path / "future.csv"
+    for path, side in zip((past, future), split(text, 90), strict=True):
+        path.write_text(side)
+
+    def said(*words: object) -> str:
+        with pytest.raises(SystemExit):
+            cli.main([words[0], str(tmp_path / "run"), *map(str, words[1:])])  # type: ignore[list-item]
+        return str(capsys.readouterr().err).strip()
+
+    odd.write_bytes(text.encode().replace(b"\n50,", b"\n\xff50,"))
+    assert said("predict", odd).endswith(f"{odd}:52: not UTF-8")
+    odd.write_text(backwards(text))
+    assert f"{odd}:3: the time goes back" in said("predict", odd)
+    assert f"{odd}:3: the time goes back" in said("score", odd, future)
+    assert f"{odd}:3: the time goes back" in said("inspect", odd)
+    assert f"{future}: 90 does not follow 99, the last time of {tmp_path}/x.csv" in said(
+        "score", tmp_path / "x.csv", future
+    )
+    odd.write_text("t,a,b\n1,2,3\n")
+    assert f"{odd}: 1 rows, but the model looks back 24 steps" in said("predict", odd)
+    odd.write_text(text.replace("\n50,", "\n50,1e300,", 1))
+    assert f"{odd}:52: 4 columns instead of 3" in said("predict", odd)
 
 
 def test_a_file_that_was_changed_is_not_scored(trained: Predictor, tmp_path: Path):

@@ -57,6 +57,17 @@ def example(run: Run) -> str:
     return small_runs.SERIES if run.recipe.kind == "forecast" else "a dog"
 
 
+def test_what_the_model_says_is_looked_at_where_a_tag_is_unknown(tmp_path: Path):
+    run = small_runs.make("tagger", tmp_path / "run")
+    model, task = run.model(), run.task
+    search = report.search(run, report.Options())
+    own = read(run, task, model, "a dog", search, length=2)
+    other = next(name for name in own.name([0, 1, 2]) if name != own.said[0])
+    half = read(run, task, model, "a dog", search, target=f"{other} _", length=2)
+    assert half.said == [other, own.said[1]]
+    assert half.symbols[1] == own.symbols[1]
+
+
 @pytest.mark.parametrize(("room", "kind"), PARTS)
 def test_every_part_can_be_looked_into(room: str, kind: str, tmp_path: Path):
     run = fitting(room, kind, tmp_path)

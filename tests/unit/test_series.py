@@ -80,6 +80,7 @@ def test_gzip_byte_order_mark_and_windows_lines(tmp_path):
         ("2020-01-01 01:00:00", "7", r"x\.csv:3: not a time"),
         ("2,20", "2,2\x000", r"x\.csv:3: control character"),
         ("2,20", "2,1e999", r"x\.csv:3: “b” is not a number"),
+        ("2,20", "2,-1e101", r"x\.csv:3: “b” is beyond 1e\+100: “-1e101”"),
         ("2,20", '2,"1,5"', r"x\.csv:3: “b” is not a number: “1,5”"),
         ("2,20", "2,1,5", r"x\.csv:3: 4 columns instead of 3"),
         ("2,20", "2,1.234,56", r"x\.csv:3: 4 columns instead of 3"),
@@ -92,6 +93,14 @@ def test_gzip_byte_order_mark_and_windows_lines(tmp_path):
 def test_what_is_wrong_is_refused_with_file_and_line(tmp_path, old, new, message):
     with pytest.raises(UserError, match=message):
         series.read(config(tmp_path, TABLE.replace(old, new)))
+
+
+def test_a_column_without_a_name_is_neither_learnt_nor_left_out_in_silence(tmp_path):
+    text = ",a\n0,5\n1,6\n"
+    with pytest.raises(UserError, match=r"x\.csv:1: column 1 has no name.*data\.variables"):
+        series.read(config(tmp_path, text, time=""))
+    found = series.read(config(tmp_path, text, time="", variables=("a",)))
+    assert found.values.tolist() == [[5], [6]]
 
 
 def test_names_that_are_numbers_are_a_row_without_names(tmp_path):
@@ -219,19 +228,24 @@ def test_the_training_part_alone_standardises(tmp_path):
         (tmp_path / "series.json").write_text(json.dumps(table))
         with pytest.raises(UserError, match=r"series\.json cannot be read"):
             Standard.load(tmp_path)
+    for odd in ({"mean": [1]}, {"deviation": [1, 0]}):
+        table = json.loads((tmp_path / "series.json").read_text()) | {"step": None} | odd
+        (tmp_path / "series.json").write_text(json.dumps(table))
+        with pytest.raises(UserError, match=r"series\.json cannot be read: a mean and a dev"):
+            Standard.load(tmp_path)
     (tmp_path / "series.json").write_text("{}")
     with pytest.raises(UserError, match=r"series\.json cannot be read"):
         Standard.load(tmp_path)
 
 
-def test_numbers_whose_squares_are_too_large(tmp_path):
-    values = np.array([[-1e200], [1e200], [-1e200], [1e200]])
+def test_numbers_that_are_far_away():
+    values = np.array([[-1e100], [1e100], [-1e100], [1e100]])
     found = Standard.fit(series.Series(("a",), values), {"train": (0, 4)})
-    assert found.deviation.tolist() == [1e200]
+    assert found.deviation.tolist() == [1e100]
     assert found.apply(values)[:, 0].tolist() == [-1, 1, -1, 1]
-    small = Standard.fit(series.Series(("a",), values / 1e200), {"train": (0, 4)})
-    with pytest.raises(UserError, match=r"“a”: -1e\+200 is too far from the mean 0"):
-        small.apply(values)
+    small = Standard.fit(series.Series(("a",), values / 1e100), {"train": (0, 4)})
+    with pytest.raises(UserError, match=r"input 1: “a”: -1e\+100 is too far from what was learnt"):
+        small.apply(values, "input 1")
     assert small.apply(np.array([[1e30]])).tolist() == [[np.float32(1e30)]]
 
 
