@@ -41,6 +41,14 @@ class Section(NamedTuple):
     help: str
     keys: list[Key]
 
+    def needs(self, before: str, quote: str) -> str:
+        """Of which kind the section is, or that around it; nothing where it does not matter."""
+        if not self.kind:
+            return ""
+        around = self.header.rpartition(".")[0]
+        where = "" if self.keys[0].name == "kind" else f" in {quote}[{around}]{quote}"
+        return f'{before}kind = "{self.kind}"{where}'
+
 
 def sections(task: str) -> Iterator[Section]:
     """All sections that a recipe for `task` may have."""
@@ -85,14 +93,16 @@ def _walk(config: type, header: str, leave_out: set[str] | None = None) -> Itera
 
 
 def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
-    """One section for each kind of part, the default first."""
+    """One section for each kind of part, the default first; then those inside of it."""
     for kind in sorted(kinds(room), key=lambda kind: (kind != default, kind)):
         config = module(room, kind).Config
         found = list(_walk(config, header))
         text = inspect.getdoc(config) or ""
         first = Key("kind", "a text", f'"{default}"', f"This section describes {kind}.")
-        keys = found[0].keys if found else []
-        yield Section(header, kind, text, [first, *keys])
+        own = [key for section in found if section.header == header for key in section.keys]
+        yield Section(header, kind, text, [first, *own])
+        inner = (section for section in found if section.header != header)
+        yield from (section._replace(kind=section.kind or kind) for section in inner)
 
 
 def attribute_docstrings(config: type) -> dict[str, str]:
@@ -117,8 +127,7 @@ def as_text(found: Iterator[Section]) -> str:
     lines: list[str] = []
     for section in found:
         if section.header:
-            kind = f"    kind = {section.kind!r}" if section.kind else ""
-            lines += ["", f"[{section.header}]{kind}"]
+            lines += ["", f"[{section.header}]{section.needs('    ', '')}"]
         for key in section.keys:
             default = f", default {key.default}" if key.default else ""
             lines += [f"  {key.name:<14} {key.help}", f"  {'':<14} ({key.wanted}{default})"]
@@ -130,8 +139,7 @@ def as_markdown(task: str) -> str:
     lines = [f'## task = "{task}"', ""]
     for section in sections(task):
         if section.header:
-            kind = f', kind = "{section.kind}"' if section.kind else ""
-            lines += [f"### `[{section.header}]`{kind}", ""]
+            lines += [f"### `[{section.header}]`{section.needs(', ', '`')}", ""]
         if section.help:
             lines += [section.help.split("\n\n")[0].replace("\n", " "), ""]
         lines += ["| key | wanted | default | meaning |", "|---|---|---|---|"]

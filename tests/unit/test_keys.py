@@ -38,6 +38,16 @@ def test_every_key_has_a_meaning(task):
     assert silent == []
 
 
+def test_sections_inside_of_a_part_are_told_with_its_kind():
+    found = {s.header: s for s in keys.sections("tag") if s.header == "model.input.spelling"}
+    spelling = found["model.input.spelling"]
+    assert [key.name for key in spelling.keys][:2] == ["by", "size"]
+    text = keys.as_text(iter([spelling])).splitlines()[0]
+    assert text == '[model.input.spelling]    kind = "words" in [model.input]'
+    markdown = '### `[model.input.spelling]`, kind = "words" in `[model.input]`'
+    assert markdown in keys.as_markdown("tag").splitlines()
+
+
 def test_types_and_defaults_are_shown():
     sections = {(s.header, s.kind): {k.name: k for k in s.keys} for s in keys.sections("translate")}
     heads = sections["model.encoder", "transformer"]["heads"]
