@@ -27,8 +27,11 @@ class Kind(NamedTuple):
     """The usual one; where the damage is slight, or the recipe allows for it, it is less."""
     meaning: str
     advice: str
+    otherwise: str = ""
+    """When it has another severity, and which."""
 
 
+SKIPPED = "warning with data.broken = 'skip'"
 KINDS = {
     # What is read
     "data.unreadable": Kind(
@@ -40,6 +43,7 @@ KINDS = {
         "error",
         "Lines that are no examples: bad JSON or CSV, a wrong number of columns, a missing key.",
         "mend the lines, or leave them out with data.broken = 'skip'",
+        SKIPPED,
     ),
     "data.header": Kind(
         "warning",
@@ -50,33 +54,40 @@ KINDS = {
         "warning",
         "Examples of which a side is empty. They are left out of training; in a test, they count.",
         "remove them, or find out what lost the text",
+        "error with data.empty = 'refuse'",
     ),
     "data.long": Kind(
         "warning",
-        "Examples of more symbols than data.longest: left out, cut or refused, as data.too_long "
-        "says.",
+        "Examples of the training or the validation part of more symbols than data.longest: left "
+        "out, cut or refused, as data.too_long says.",
         "raise data.longest, cut such lines up, or let them go with data.too_long = 'cut'",
+        "note with data.too_long = 'cut', error with 'refuse'",
     ),
     "data.repeated": Kind(
         "warning",
-        "Examples that stand in the training part more than once, and so count more than once.",
+        "Examples that stand in the training part more than once, and so count more than once: "
+        "more than 5 % of those of 20 characters or more.",
         "remove the copies, unless their number means something",
     ),
     "data.leaked": Kind(
         "error",
-        "Examples of the test or the validation part that are also learnt or chosen by: scores "
-        "would be too good. An error where a test is learnt. Blanks and case do not count.",
+        "Examples of the test that are also learnt: more than 10 % of those of 20 characters or "
+        "more, or half of all, and more than 20. Scores would be too good. Blanks and case do not "
+        "count.",
         "remove them from the part that is learnt from, or take another test",
+        "warning from 1 % on, and wherever the validation part is one of the two",
     ),
     "data.known": Kind(
         "warning",
-        "Inputs of the test or the validation part that training has with another output.",
+        "Inputs of the test or the validation part that training has with another output: more "
+        "than 1 % of those of 20 characters or more.",
         "keep all answers of one input in one part",
     ),
     "data.counts": Kind("note", "How many examples each part has.", ""),
     "data.sampled": Kind(
         "note",
-        "A part is large: what is said of it is said of its first examples.",
+        "A part is large: what is said of it is said of its first examples, 1,000,000 at most, and "
+        "30,000 before a training.",
         "`regard doctor` looks at more than the start of a training does",
     ),
     # One side by itself
@@ -84,16 +95,20 @@ KINDS = {
         "error",
         "Lines that are not UTF-8.",
         "convert the file: iconv -f LATIN1 -t UTF-8 FILE (if it is Latin-1)",
+        SKIPPED,
     ),
     "text.control": Kind(
         "error",
         "Control characters, or halves of surrogate pairs.",
         "remove them, or leave the lines out with data.broken = 'skip'",
+        SKIPPED,
     ),
     "text.mojibake": Kind(
         "error",
-        "UTF-8 that was taken for Latin-1 and encoded once more: “Ã¼” for “ü”.",
+        "UTF-8 that was taken for Latin-1 and encoded once more, “Ã¼” for “ü”: more than 2 lines, "
+        "and more than 1 %.",
         "undo it: iconv -f UTF-8 -t CP1252 FILE gives the UTF-8 that it was",
+        "warning for fewer",
     ),
     "text.replacement": Kind(
         "warning",
@@ -112,8 +127,9 @@ KINDS = {
     ),
     "text.script": Kind(
         "warning",
-        "Lines in another script than their side. An error where all of a part is.",
+        "Lines in another script than their side.",
         "remove them, or check the order of the files",
+        "error where a part is in another script than that of training",
     ),
     "text.case": Kind(
         "warning",
@@ -127,8 +143,10 @@ KINDS = {
     ),
     "text.markup": Kind(
         "warning",
-        "Entities (`&quot;`) and tags (`<br />`) of HTML. A note where all parts have them.",
+        "Entities (`&quot;`) and tags (`<br />`) of HTML in more than 1 % of one part, and hardly "
+        "any in another.",
         "unescape them, if they are not part of what is to be learnt",
+        "note where all parts have them",
     ),
     "text.normal": Kind(
         "warning",
@@ -159,9 +177,9 @@ KINDS = {
     ),
     "pairs.unrelated": Kind(
         "error",
-        "Lines whose lengths have nothing to do with each other: a side was sorted or shuffled. "
-        "A warning for a stretch of lines.",
+        "Lines whose lengths have nothing to do with each other: a side was sorted or shuffled.",
         "make the pairs anew from files in their original order",
+        "warning for a stretch of at most half of the lines",
     ),
     "pairs.swapped": Kind(
         "error",
@@ -170,17 +188,17 @@ KINDS = {
     ),
     "pairs.mixed": Kind(
         "warning",
-        "Pairs of which a side is in the other side's language.",
+        "Pairs of which a side is in the other side's language: more than 2 %.",
         "remove them: a model would learn to copy, or to translate backwards",
     ),
     "pairs.copies": Kind(
         "warning",
-        "Pairs whose target is the source itself.",
+        "Pairs whose target is the source itself: more than 5 %.",
         "remove them, unless copying is right",
     ),
     "pairs.ratio": Kind(
         "warning",
-        "Pairs of which one side is far longer, for this data, than the other.",
+        "Pairs of which one side is far longer, for this data, than the other: more than 0.5 %.",
         "look at some of them: most such pairs are no translations",
     ),
     # Labels
@@ -191,6 +209,7 @@ KINDS = {
         "error",
         "Labels of the test or the validation part that training never saw.",
         "mend or merge them; with labels.unseen = 'wrong' they count as wrong",
+        "warning with labels.unseen = 'wrong'",
     ),
     "labels.spelling": Kind(
         "warning",
@@ -199,17 +218,17 @@ KINDS = {
     ),
     "labels.balance": Kind(
         "warning",
-        "One label has nearly all examples, or a label has very few.",
+        "One label has more than 95 % of all, or a label has fewer than 5.",
         "look at F₁ rather than accuracy; labels.weights = 'balanced' (classify) may help",
     ),
     "labels.drift": Kind(
         "warning",
-        "A part has its labels in other shares than training.",
+        "A part has its labels in other shares than training: half of Σ |p − q| is more than 0.15.",
         "draw the parts at random from one pool, unless the difference is meant",
     ),
     "labels.conflict": Kind(
         "warning",
-        "The same text with different labels.",
+        "The same text with different labels: more than 0.5 % of the lines.",
         "decide which one is right",
     ),
     # Series
@@ -221,6 +240,7 @@ KINDS = {
         "error",
         "Values that are not there.",
         "data.missing = 'fill' takes the last value that was known",
+        "note with data.missing = 'fill'",
     ),
     "series.time": Kind(
         "error",
@@ -233,10 +253,16 @@ KINDS = {
         "data.order = 'sort' sorts the rows by time",
     ),
     "series.repeated": Kind(
-        "error", "Rows of the same time.", "data.repeated = 'first' takes the first of them"
+        "error",
+        "Rows of the same time.",
+        "data.repeated = 'first' takes the first of them",
+        "note with data.repeated = 'first'",
     ),
     "series.gap": Kind(
-        "error", "Times that leave out steps.", "data.gap = 'fill' repeats the row before"
+        "error",
+        "Times that leave out steps.",
+        "data.gap = 'fill' repeats the row before",
+        "note with data.gap = 'fill'",
     ),
     "series.constant": Kind(
         "warning",
@@ -245,7 +271,8 @@ KINDS = {
     ),
     "series.stuck": Kind(
         "warning",
-        "A variable keeps one value for a long time, as when a sensor fails.",
+        "A variable keeps one value for a long time, as when a sensor fails: more than 50 rows, "
+        "and more than 2 % of all.",
         "find out whether that was so",
     ),
     "series.outlier": Kind(
@@ -261,12 +288,13 @@ KINDS = {
     # Symbols
     "tokenizer.unknown": Kind(
         "warning",
-        "Symbols that the vocabulary lacks.",
+        "Symbols that the vocabulary lacks: more than 15 %, of characters 0.5 %.",
         "take tokenizer.kind = 'bpe', a larger tokenizer.size, or a lower tokenizer.minimum",
     ),
     "tokenizer.pieces": Kind(
         "warning",
-        "Words come apart into very many pieces: the tokenizer was made for other text.",
+        "Words come apart into very many pieces, more than one for each character, or twice as "
+        "many as in training: the tokenizer was made for other text.",
         "train it on text like this, or take a larger tokenizer.size",
     ),
     "tokenizer.coverage": Kind(
@@ -280,21 +308,24 @@ KINDS = {
     ),
     "checkpoint.damaged": Kind(
         "error",
-        "A checkpoint is damaged. A warning where an older one is whole.",
+        "A checkpoint is damaged.",
         "go on from an older one, or start a new run",
+        "warning where an older one is whole",
     ),
     # Cost
     "cost.time": Kind("note", "How long training will take, from measured steps.", ""),
     "cost.memory": Kind(
         "note",
-        "The most memory that training will need. An error where that is more than there is.",
+        "The most memory that training will need.",
         "take a smaller batch (and train.accumulate), or a smaller model",
+        "error where the model, its gradient and the optimizer take more than train.memory",
     ),
     "cost.disk": Kind(
         "note",
-        "What the run will need on the disk. An error where there is less.",
+        "What the run will need on the disk.",
         "make room, name another disk with --to, keep fewer checkpoints (train.keep), or take a "
         "smaller model (model.dim)",
+        "warning from 90 % of what is free on, error where there is less",
     ),
     "cost.loss": Kind(
         "error",
@@ -303,7 +334,8 @@ KINDS = {
     ),
     "cost.warmup": Kind(
         "warning",
-        "The learning rate rises for most of the training, or for longer: little is learnt.",
+        "The learning rate rises for more than half of the training, of 50 updates or more: little "
+        "is learnt.",
         "set train.schedule.warmup to about a tenth of train.updates, or train longer",
     ),
     "recipe.refused": Kind(
@@ -387,6 +419,9 @@ exit code is 1 if there is an error. To train all the same, name what may pass:
 
     regard train mine.toml 'train.allow=["data.leaked"]'
 
+What training cannot use (lines that are not UTF-8, labels that it has never seen, …) cannot pass:
+it refuses that by itself.
+
 Nothing here needs a dictionary or a network. Sides that belong together are compared by the
 lengths of their lines and by the words that both have; languages are told apart by their pairs of
 letters. Such statistics need a few hundred lines to be sure, and say nothing where they are not.
@@ -406,9 +441,8 @@ def document() -> str:
         ]
         for code, kind in KINDS.items():
             if code.partition(".")[0] == room:
-                lines.append(
-                    f"| `{code}` | {kind.severity} | {kind.meaning} | {kind.advice or '–'} |"
-                )
+                often = f"{kind.severity}; {kind.otherwise}" if kind.otherwise else kind.severity
+                lines.append(f"| `{code}` | {often} | {kind.meaning} | {kind.advice or '–'} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -1,5 +1,6 @@
 """The doctor: what he says of each task's data, what training costs, and how he is asked."""
 
+import ast
 import json
 import random
 import shutil
@@ -13,7 +14,18 @@ import pytest
 
 import regard
 from regard import cli, config
-from regard.doctor import cost, examination, findings, offsets
+from regard.doctor import (
+    cost,
+    coverage,
+    examination,
+    examples,
+    findings,
+    labels,
+    offsets,
+    pairs,
+    series as numbers,
+    text,
+)
 from regard.doctor.examination import Refused, glance
 from regard.doctor.findings import KINDS, Finding
 from regard.errors import RecipeError
@@ -54,6 +66,49 @@ def test_every_finding_that_the_code_makes_is_a_known_kind_and_every_kind_is_mad
     source = "".join(f.read_text() for f in room.glob("*.py") if f.name != "findings.py")
     assert [code for code in KINDS if f'"{code}"' not in source] == []
     assert all(kind.meaning and (kind.advice or kind.severity == "note") for kind in KINDS.values())
+
+
+def test_thresholds_of_the_documentation_are_those_of_the_code():
+    def percent(share: float) -> str:
+        return f"{100 * share:g} %"
+
+    told = {
+        "data.repeated": [percent(examples.REPEATED), f"{examples.LONG} characters"],
+        "data.leaked": [percent(examples.LEAKED[1]), f"more than {examples.EVIDENCE}"],
+        "data.known": [percent(examples.LEAKED[0]), f"{examples.LONG} characters"],
+        "data.sampled": [f"{examination.FULL:,}", f"{examination.SHORT:,}"],
+        "text.mojibake": [percent(text.OFTEN)],
+        "text.markup": [percent(text.OFTEN)],
+        "pairs.mixed": [percent(pairs.MIXED)],
+        "pairs.copies": [percent(pairs.COPIES)],
+        "pairs.ratio": [percent(pairs.RATIO)],
+        "labels.balance": [percent(labels.MOST), f"fewer than {labels.FEWEST}"],
+        "labels.drift": [f"{labels.DRIFT}"],
+        "labels.conflict": [percent(labels.CONFLICT)],
+        "series.stuck": [percent(numbers.STUCK)],
+        "series.outlier": [f"{numbers.FAR:g} deviations"],
+        "series.drift": [f"{numbers.DRIFT:g} deviations"],
+        "tokenizer.unknown": [percent(coverage.WORDS), percent(coverage.MANY["character"])],
+        "cost.warmup": [f"{examination.SERIOUS} updates"],
+    }
+    for code, figures in told.items():
+        for figure in figures:
+            assert figure in KINDS[code].meaning, (code, figure)
+    assert f"from {percent(examples.LEAKED[0])} on" in KINDS["data.leaked"].otherwise
+
+
+def test_whoever_gives_a_severity_of_his_own_says_when():
+    """A finding whose severity varies says so in the table; no other does."""
+    varied = {"data.broken", "data.empty", "text.encoding", "text.control"}  # reading: by a rule
+    varied |= {"series.missing", "series.repeated", "series.gap"}  # the same
+    for path in Path(findings.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "finding":
+                code = node.args[0]
+                own = len(node.args) > 4 or any(k.arg == "severity" for k in node.keywords)
+                if own and isinstance(code, ast.Constant):
+                    varied.add(code.value)
+    assert {code for code, kind in KINDS.items() if kind.otherwise} == varied
 
 
 def test_the_worst_comes_first_and_what_is_alike_is_told_once():
