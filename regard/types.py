@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from regard.errors import RecipeError, UserError
@@ -38,7 +38,20 @@ __all__ = [
     "Term",
     "Terms",
     "UserError",
+    "exact",
+    "float64",
 ]
+
+
+def exact(device: torch.device | str) -> torch.device:
+    """Where float64 is computed for tensors of a device: Apple's GPUs have none."""
+    kind = torch.device(device)
+    return torch.device("cpu") if kind.type == "mps" else kind
+
+
+def float64(tensor: Tensor) -> Float64[Tensor, "*shape"]:
+    """The tensor in float64, and where that is computed."""
+    return tensor.to(exact(tensor.device)).double()
 
 
 class Sequence(NamedTuple):
@@ -66,8 +79,9 @@ class Batch:
         return len(self.ids)
 
     def to(self, device: torch.device | str) -> "Batch":
-        moved = {name: t.to(device, non_blocking=True) for name, t in self.tensors.items()}
-        return replace(self, tensors=moved)
+        """The same elsewhere. (Not `non_blocking`: a copy to Apple's GPU would then read what may
+        be gone by that time, and give other numbers without a word.)"""
+        return replace(self, tensors={name: t.to(device) for name, t in self.tensors.items()})
 
     def twice(self) -> "Batch":
         """All examples, and then all of them again."""

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import RecipeError
-from regard.types import Batch
+from regard.types import Batch, float64
 from regard.values import Length, LengthOrZero
 
 
@@ -93,12 +93,12 @@ class Forecasts(NamedTuple):
 
     def distance(self) -> Float[Tensor, "*N T C"]:
         """z = (y − μ) / σ."""
-        return (self.future - self.mean).double() / self.deviation.double()
+        return float64(self.future - self.mean) / float64(self.deviation)
 
     def nll(self) -> Float[Tensor, "*N T C"]:
         """−log N(y; μ, σ²) = ½ log 2π + log σ + ½ z²."""
         constant = 0.5 * math.log(2 * math.pi)
-        return constant + self.deviation.double().log() + self.distance().square() / 2
+        return constant + float64(self.deviation).log() + self.distance().square() / 2
 
     def figures(self, reach: float) -> dict[str, float]:
         """Means over all windows, steps and variables; coverage: how many lie in μ ± reach · σ."""
@@ -106,7 +106,7 @@ class Forecasts(NamedTuple):
 
     def by_window(self, reach: float) -> dict[str, Float[Tensor, " N"]]:
         """The same figures of each window."""
-        error = (self.future - self.mean).double()
+        error = float64(self.future - self.mean)
         found = {
             "mse": error.square(),
             "mae": error.abs(),

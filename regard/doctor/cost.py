@@ -88,8 +88,10 @@ def _measured(run: Run, batches: Batches, limit: float) -> Iterator[Finding]:
     with Peak() as peak:
         steps.take(plan.largest)
     free = budget.free(settings.device)
-    what = f"about {_bytes(peak.bytes)} at most, with {parameters(run) / 1e6:.3g} M weights"
-    yield finding("cost.memory", "model", f"{what}; {_bytes(free)} are free")
+    most = f"about {_bytes(peak.bytes)} at most" if peak.bytes else "how much, this system hides"
+    what = f"{most}, with {parameters(run) / 1e6:.3g} M weights"
+    left = f"; {_bytes(free)} are free" if free else ""
+    yield finding("cost.memory", "model", f"{what}{left}")
     if not steps.finite:
         yield finding("cost.loss", "train", "the loss or its gradient is not finite at the start")
     each = seconds * settings.accumulate * plan.share
@@ -148,8 +150,10 @@ class Steps:
         )
         start = time.perf_counter()
         fit(job, Progress(position=place))
-        if self._on.type == "cuda":
+        if self._on.type == "cuda":  # it answers before it is done
             torch.cuda.synchronize(self._on)
+        if self._on.type == "mps":
+            torch.mps.synchronize()
         return time.perf_counter() - start
 
     def _record(self, record: dict[str, Any]) -> None:
@@ -187,7 +191,7 @@ class Peak:
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds."""
+    """Bytes of memory that this process holds; on macOS, that it held at most; 0 if unknown."""
     with suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

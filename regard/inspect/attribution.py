@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.inspect.reading import Measure, likely, logits
 from regard.model import Model
-from regard.types import Batch, Sequence
+from regard.types import Batch, Sequence, float64
 
 Function = Callable[[Float[Tensor, "N L D"]], Float[Tensor, "N"]]
 TOLERANCE, MOST = 0.01, 48
@@ -57,7 +57,7 @@ def adaptive(
     def part(low: float, high: float) -> tuple[float, float, float, Tensor]:
         share = integrated_gradients(function, x, baseline, points, low, high).sum(-1)
         with torch.no_grad():
-            ends = function(torch.stack([low * x, high * x])).double()
+            ends = float64(function(torch.stack([low * x, high * x])))
         return abs(float(share.sum()) - float(ends[1] - ends[0])), low, high, share
 
     with torch.no_grad():

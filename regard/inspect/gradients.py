@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.layers.probe import watch
 from regard.model import Model
-from regard.types import Batch
+from regard.types import Batch, float64
 
 REACH, BEFORE, WINDOWS = 100, 50, 64
 """How far back `reach` looks, how much is read before that, and from how many places. A state that
@@ -55,7 +55,7 @@ def gradient_norms(loss: Callable[[], Float[Tensor, ""]], place: str) -> Float[T
         raise UserError(f"{place!r} is no place with a vector at each position: {', '.join(names)}")
     gradients = torch.autograd.grad(total, found, materialize_grads=True, allow_unused=True)
     together = torch.stack(gradients, 1) if steps else gradients[0]  # (B, T, D)
-    norms: Tensor = together.double().norm(dim=-1)  # squares are smaller than float32 can hold
+    norms: Tensor = float64(together).norm(dim=-1)  # squares are smaller than float32 can hold
     return norms
 
 

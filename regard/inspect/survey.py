@@ -185,7 +185,7 @@ class _Counts:
         for kind, layer in attentions(model):
             name = "cross" if kind == "cross" else "attention"
             part = "decoder" if kind == "cross" else kind
-            weights = seen[f"{part}.block.{layer}.{name}.weights"][0].double().cpu().numpy()
+            weights = seen[f"{part}.block.{layer}.{name}.weights"][0].cpu().double().numpy()
             sums = self._sums.setdefault((kind, layer), {})
             for what, (total, count) in _measures(weights, kind, reading, links).items():
                 before = sums.get(what, (np.zeros(len(weights)), 0))

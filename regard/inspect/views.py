@@ -142,7 +142,8 @@ def transitions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
         return None
     names = reading.name(range(len(field.start)))
     table = torch.zeros(len(names) + 1, len(names) + 1)
-    table[0, :-1], table[1:, :-1], table[1:, -1] = field.start, field.transitions, field.end
+    start, between, end = (each.cpu() for each in (field.start, field.transitions, field.end))
+    table[0, :-1], table[1:, :-1], table[1:, -1] = start, between, end
     return {
         "before": ["<start>", *names],
         "after": [*names, "<end>"],

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges
 from regard.search.greedy import walk
-from regard.types import DecoderState
+from regard.types import DecoderState, exact, float64
 from regard.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
 
 
@@ -46,13 +46,14 @@ def search(
     """
     if request.numbers is None:
         raise ValueError("sampling needs the sentences' numbers: the draws depend on them")
-    numbers = torch.as_tensor(request.numbers, dtype=torch.long, device=request.device)
+    place = exact(request.device)
+    numbers = torch.as_tensor(request.numbers, dtype=torch.long, device=place)
 
     def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier) -> Int[Tensor, "B W"]:
-        number = numbers[frontier.sentences][:, None]
-        sample = torch.arange(log_probs.shape[1], device=number.device)
+        number = numbers[frontier.sentences.to(place)][:, None]
+        sample = torch.arange(log_probs.shape[1], device=place)
         chance = uniform(config.seed, number, sample, frontier.time)
-        return draw(distribution(log_probs, config), chance)
+        return draw(distribution(log_probs, config), chance).to(log_probs.device)
 
     return walk(step, state, request, choose, config.minimum, config.samples)
 
@@ -62,7 +63,7 @@ def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[T
 
     In fp64, so that the sum over a large vocabulary keeps its improbable symbols.
     """
-    distance = (log_probs - log_probs.amax(-1, keepdim=True)).double()
+    distance = float64(log_probs - log_probs.amax(-1, keepdim=True))
     probs = (distance / config.temperature).softmax(-1)
     if 0 < config.top_k < probs.shape[-1]:
         probs = probs.where(probs >= probs.topk(config.top_k).values[..., -1:], 0.0)

@@ -341,8 +341,8 @@ def _shrink(job: Job, at: Standing, parts: list[Batch]) -> None:
     at.team.forget()
     at.memory.lower(parts)
     at.progress.memory = at.memory.limit / GB
-    if job.device.type == "cuda":
-        torch.cuda.empty_cache()
+    if job.device.type in ("cuda", "mps"):
+        getattr(torch, job.device.type).empty_cache()
     text = f"out of memory: from now on a batch takes at most {at.progress.memory:.2g} GB"
     job.record({"kind": "memory", "update": at.progress.update + 1, "text": text})
 

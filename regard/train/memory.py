@@ -33,6 +33,8 @@ SOME = 4
 
 FEWEST = 512
 """Positions that are worth a thread of their own."""
+SHORTAGE = ("can't allocate memory", "not enough memory", "out of memory")
+"""What PyTorch says: on a processor, on one under Windows, on Apple's GPU."""
 
 Shape = tuple[tuple[str, tuple[int, ...]], ...]
 """Each tensor's name and sizes, but for the number of rows."""
@@ -192,6 +194,5 @@ def is_shortage(error: BaseException) -> bool:
     """Whether memory was asked for and there was none."""
     said = str(error)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError)
-        and ("can't allocate memory" in said or "not enough memory" in said)
+        isinstance(error, RuntimeError) and any(words in said for words in SHORTAGE)
     )
