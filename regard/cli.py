@@ -76,7 +76,7 @@ def _ended(arguments: list[str]) -> int:
 
 def _failed(error: OSError) -> int:
     """A reader of our output (head, less) that has seen enough is no error; all else is."""
-    if isinstance(error, BrokenPipeError) and error.filename in (streams.OUTPUT, streams.ERROR):
+    if streams.reader_gone(error):
         return streams.READER_GONE
     _say(streams.reason(error))
     return 1

@@ -2,6 +2,8 @@
 
     recipe.toml                 every default written out
     *.tokenizer.json            trained once, on the training part
+    labels.json                 what may be said of a text or a word, where the task says labels
+    series.json                 variables, their means and deviations, where the task forecasts
     choices.txt                 what may be written, where the recipe names a file of it
     store/                      the training and validation parts as symbols
     manifest.json               size and hash of all that the run was made with
@@ -14,7 +16,7 @@
     model/                      the final model: an average, or the best checkpoint
     engines/                    the same converted for other engines, made when first used
 
-To predict, recipe.toml, the tokenizers, choices.txt and model/ are enough.
+To predict, model/ and what stands above the store are enough.
 """
 
 import json
@@ -87,17 +89,18 @@ class Run:
             device.check(recipe.train)
         made = [new for new in (folder, *folder.parents) if not new.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        with lock.held(folder):
-            _must_be_empty(folder)  # still, now that nobody else can fill it
-            try:
-                _fill(folder, recipe, given, findings)
-            except BaseException:
-                for left in folder.glob("*"):
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
-                for new in made:
-                    with suppress(OSError):
-                        new.rmdir()
-                raise
+        try:
+            with lock.held(folder):
+                _must_be_empty(folder)  # still, now that nobody else can fill it
+                try:
+                    _fill(folder, recipe, given, findings)
+                except BaseException:
+                    _empty(folder, made)
+                    raise
+        except BaseException:
+            if lock.forget(folder):  # Windows removes no file that is open
+                _empty(None, made)
+            raise
         return cls(folder)
 
     @property
@@ -170,9 +173,23 @@ class Run:
 
 def _must_be_empty(folder: Path) -> None:
     """A new run wants a folder of its own; that it was locked before is no matter."""
-    if folder.exists() and any(found.name != lock.NAME for found in folder.iterdir()):
+    found = folder.iterdir() if folder.exists() else ()
+    if any(each.name != lock.NAME and not manifest.is_clutter(each) for each in found):
         hint = f"; to go on with it: {resume(folder)}" if (folder / "recipe.toml").exists() else ""
         raise UserError(f"{folder} exists and is not empty{hint}")
+
+
+def _empty(folder: Path | None, made: Iterable[Path]) -> None:
+    """Remove what is in a folder, and those folders that were made for it and are empty now.
+
+    What cannot be removed stays: the error that led here is the one to tell.
+    """
+    for left in folder.glob("*") if folder else ():
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    for new in made:
+        with suppress(OSError):
+            new.rmdir()
 
 
 def _fill(
@@ -187,7 +204,7 @@ def _fill(
     _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
     _write(folder / "environment.json", environment())
     hidden = folder / manifest.HIDDEN_RECIPE
-    hidden.write_text(config.dump(recipe), encoding="utf-8")
+    hidden.write_text(config.dump(recipe), encoding="utf-8", newline="\n")
     manifest.seal(folder)
 
 
@@ -282,7 +299,8 @@ def _put(
         return Progress(), None
     checkpoint.put_weights(model, found.weights(), str(found.folder))
     checkpoint.put_optimizer(steps, model, found.optimizer())
-    carry = {name: tensor.to(model.device) for name, tensor in (found.carry() or {}).items()}
+    # A copy: what is read from a file can be that file, in memory, as long as it is held.
+    carry = {name: t.clone().to(model.device) for name, t in (found.carry() or {}).items()}
     return Progress.from_dict(found.progress()), carry
 
 
@@ -475,4 +493,5 @@ def _findings(report: Report) -> dict[str, Any]:
 
 
 def _write(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    path.write_text(text, encoding="utf-8", newline="\n")

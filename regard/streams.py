@@ -59,6 +59,13 @@ class _Error(io.FileIO):
             return len(data)
 
 
+def reader_gone(error: OSError) -> bool:
+    """Whether nobody reads our output any more, which Windows calls an invalid argument."""
+    ours = error.filename in (OUTPUT, ERROR)
+    windows = os.name == "nt" and error.errno == errno.EINVAL
+    return ours and (isinstance(error, BrokenPipeError) or windows)
+
+
 @contextmanager
 def standard() -> Iterator[Callable[[], OSError | None]]:
     """Let the three streams behave as above; what is given tells why output was lost, if it was."""

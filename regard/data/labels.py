@@ -42,7 +42,8 @@ class Labels:
 
     def save(self, folder: Path) -> None:
         table = {"names": self.names, "counts": self.counts, "texts": self.texts}
-        (folder / FILE).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+        text = json.dumps(table, ensure_ascii=False)
+        (folder / FILE).write_text(text, encoding="utf-8", newline="\n")
 
     def __len__(self) -> int:
         return len(self.names)

@@ -53,7 +53,7 @@ class Store:
         tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
         try:
             sums = folder / f"{name}.sha256"  # stores that are older have none
-            if sums.is_file() and sums.read_text() != _sums(tokens, offsets):
+            if sums.is_file() and sums.read_bytes() != _sums(tokens, offsets):
                 raise ValueError(f"{tokens} or {offsets} is damaged")
             self.offsets: NDArray[np.int64] = np.fromfile(offsets, "<i8")
             count = int(self.offsets[-1])
@@ -99,15 +99,15 @@ class Store:
         for name, end in zip(names, ends, strict=True):
             tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
             np.asarray(end, "<i8").tofile(offsets)
-            (folder / f"{name}.sha256").write_text(_sums(tokens, offsets))
+            (folder / f"{name}.sha256").write_bytes(_sums(tokens, offsets))
 
 
-def _sums(*paths: Path) -> str:
+def _sums(*paths: Path) -> bytes:
     lines = []
     for path in paths:
         with path.open("rb") as file:
             lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
-    return "".join(lines)
+    return "".join(lines).encode()
 
 
 def pad(

@@ -74,7 +74,7 @@ class Numbers:
 
     def save(self, folder: Path) -> None:
         table = {"mean": self.mean, "deviation": self.deviation}
-        (folder / FILE).write_text(json.dumps(table), encoding="utf-8")
+        (folder / FILE).write_text(json.dumps(table), encoding="utf-8", newline="\n")
 
     def knows(self, tag: str) -> bool:
         return tag != UNKNOWN

@@ -104,7 +104,7 @@ class Tokenizer:
             raise UserError(f"{path}: {error}") from None
 
     def save(self, path: Path) -> None:
-        path.write_text(self.json, encoding="utf-8")
+        path.write_text(self.json, encoding="utf-8", newline="\n")
 
     @property
     def hash(self) -> str:

@@ -34,7 +34,7 @@ def examine(recipe: Recipe, folder: Path, given: Run | None = None) -> list[Find
     `folder` is where training would write, `given` the run whose model it would go on with.
     """
     parts, found = _data(recipe, FULL, given)
-    with TemporaryDirectory(prefix="regard-doctor-") as place:
+    with TemporaryDirectory(prefix="regard-doctor-", ignore_cleanup_errors=True) as place:
         try:
             run = Run.create(Path(place) / "run", recipe, given)
         except UserError as error:

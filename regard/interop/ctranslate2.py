@@ -314,7 +314,7 @@ def engine(
             with whole(folder) as writing:
                 write(writing)
         except OSError:  # no room, or no right to write: make do without keeping it
-            with tempfile.TemporaryDirectory() as elsewhere:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as elsewhere:
                 write(Path(elsewhere))
                 return Engine(Path(elsewhere), shortlist=shortlist, **threads)
     return Engine(folder, shortlist=shortlist, **threads)

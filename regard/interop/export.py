@@ -82,8 +82,9 @@ def export(
                 "output": asdict(recipe.task.output),
                 "search": options(search) | {"use_vmap": shortlist},
             }
-            (writing / "regard.json").write_text(json.dumps(card, indent=1), encoding="utf-8")
-            (writing / "README.md").write_text(_readme(card), encoding="utf-8")
+            texts = {"regard.json": json.dumps(card, indent=1), "README.md": _readme(card)}
+            for name, text in texts.items():
+                (writing / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     return found
@@ -156,8 +157,10 @@ from pathlib import Path
 from ctranslate2 import Translator
 from tokenizers import Tokenizer
 
+sys.stdin.reconfigure(encoding="utf-8")
+sys.stdout.reconfigure(encoding="utf-8")
 folder = Path(sys.argv[1])  # this folder
-card = json.loads((folder / "regard.json").read_text())
+card = json.loads((folder / "regard.json").read_text(encoding="utf-8"))
 source = Tokenizer.from_file(str(folder / "source.tokenizer.json"))
 target = Tokenizer.from_file(str(folder / "target.tokenizer.json"))
 translator = Translator(str(folder))

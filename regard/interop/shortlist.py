@@ -34,7 +34,7 @@ def write(sources: Sequence[Ints], targets: Sequence[Ints], folder: Path) -> Non
     lines = [_line("", np.append(END, always))]
     for symbol, allowed in Dictionary.learn(sources, targets).entries(EACH):
         lines.append(_line(str(symbol), allowed))
-    (folder / NAME).write_text("".join(lines), encoding="utf-8")
+    (folder / NAME).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 def _line(key: str, allowed: Ints) -> str:

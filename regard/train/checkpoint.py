@@ -12,6 +12,7 @@ or nothing. Nothing is ever unpickled.
 """
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -79,7 +80,8 @@ class Checkpoint:
             told = self.manifest()
             if fault := manifest.fault(self.folder, told["files"]):
                 return fault
-            there = {file.name for file in self.folder.iterdir()} - {manifest.NAME}
+            found = (file for file in self.folder.iterdir() if not manifest.is_clutter(file))
+            there = {file.name for file in found} - {manifest.NAME}
             for name in sorted((there | needed) - told["files"].keys()):
                 return f"{name} is not in the manifest"
             if fault := manifest.fault(self.run, manifest.needed(told["run"])):
@@ -114,7 +116,8 @@ def save(
         for name, values in tensors.items():
             if values is not None:
                 save_file(_contiguous(values), writing / f"{name}.safetensors")
-        (writing / "progress.json").write_text(json.dumps(progress, indent=1), encoding="utf-8")
+        text = json.dumps(progress, indent=1)
+        (writing / "progress.json").write_text(text, encoding="utf-8", newline="\n")
         files = {file.name: file for file in writing.iterdir()}
         manifest.write(writing, files, run or {}, records or {})
         put(writing, folder)
@@ -143,7 +146,12 @@ def remove(folder: Path) -> None:
     """Remove a folder so that nobody ever sees a part of it under its name."""
     hidden = folder.with_name(f"{REMOVED}{folder.name}")
     _clear(hidden)
-    folder.rename(hidden)
+    try:
+        folder.rename(hidden)
+    except PermissionError:
+        if os.name != "nt":
+            raise
+        return  # somebody reads it, and Windows then lets it be; it goes another time
     _clear(hidden)
 
 
@@ -248,14 +256,15 @@ def put_optimizer(
     optimizer: torch.optim.Optimizer, model: nn.Module, state: Mapping[str, Tensor]
 ) -> None:
     own = dict(model.named_parameters())
+    fused = {p for group in optimizer.param_groups for p in group["params"] if group.get("fused")}
     for key, value in state.items():
         name, _, entry = key.rpartition("/")
         parameter = own.get(name)
         if parameter is None or value.shape not in (parameter.shape, torch.Size()):
             raise UserError(f"the optimizer's {key!r} is of another model: {tuple(value.shape)}")
-        # The step counter stays where the optimizer made it; moments live with their parameter.
-        placed = value if entry == "step" else value.to(parameter.device)
-        optimizer.state[parameter][entry] = placed.clone()
+        # Moments live with their parameter, the step counter only where one kernel does it all.
+        here = entry != "step" or parameter in fused
+        optimizer.state[parameter][entry] = (value.to(parameter.device) if here else value).clone()
 
 
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -40,6 +40,17 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
+def forget(folder: Path) -> bool:
+    """Remove the file of a lock that is no longer held, where it could not be removed before: on
+    Windows, which keeps it if somebody else holds it now. Says whether it is gone."""
+    if os.name != "nt":
+        return False
+    with suppress(OSError):
+        (folder / NAME).unlink()
+        return True
+    return False
+
+
 if sys.platform == "win32":
     import msvcrt
 

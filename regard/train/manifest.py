@@ -9,18 +9,27 @@ A run's folder has one of what it was made with, and each checkpoint has one of 
                with when it was saved, and a hash of itself
 """
 
+import errno
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
 from regard.errors import UserError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    FULL_SYNC = None
+else:
+    FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
+    """macOS alone has it."""
 
 FORMAT = 2
 NAME = "manifest.json"
@@ -32,6 +41,11 @@ LARGEST = 1 << 23
 """Bytes of a JSON file, and of the header of a file of tensors. A hostile one could be larger."""
 LIMITS = {".toml": 1 << 20, ".json": 1 << 26}
 """The same for what stands in a run's folder itself: recipe, tokenizers, labels."""
+
+CLUTTER = (".DS_Store", "Thumbs.db", "desktop.ini")
+"""What Finder and Explorer leave in a folder that somebody looks at; nobody here reads it."""
+JUNCTION = 0xA0000003
+"""IO_REPARSE_TAG_MOUNT_POINT, which `stat` has on Windows alone."""
 
 Table = dict[str, Any]
 Files = Mapping[str, Mapping[str, Any]]
@@ -55,7 +69,7 @@ def write(folder: Path, paths: Mapping[str, Path], run: Files, records: Files) -
 def _put(folder: Path, files: Files, run: Files, records: Files) -> None:
     table = signed({"format": FORMAT, "files": files, "run": run, "records": records})
     writing = folder / f".{NAME}"
-    writing.write_text(json.dumps(table, indent=1), encoding="utf-8")
+    writing.write_text(json.dumps(table, indent=1), encoding="utf-8", newline="\n")
     sync(writing)
     writing.replace(folder / NAME)
     sync(folder)
@@ -109,8 +123,9 @@ def read_json(path: Path) -> Table:
 def fault(folder: Path, files: Files) -> str | None:
     """What is wrong with these files of `folder`, or None."""
     for name, told in files.items():
-        parts = Path(name).parts
-        if not parts or "\\" in name or ".." in parts or Path(name).is_absolute():
+        # As Windows reads it, too: there `C:name` leads out, and `name:x` is a file in a file.
+        parts = PurePosixPath(name).parts
+        if not parts or {"\\", ":"} & set(name) or ".." in parts or name[0] == "/":
             return f"{name!r} is not the name of a file in it"
         path = folder / name
         if path.is_symlink() or not path.is_file():
@@ -120,6 +135,11 @@ def fault(folder: Path, files: Files) -> str | None:
         if path.suffix == ".safetensors" and (reason := _unreadable(path)):
             return f"{name} is damaged: {reason}"
     return None
+
+
+def is_clutter(path: Path) -> bool:
+    """Whether a file is the system's own and says nothing; macOS has one for any on some disks."""
+    return path.name in CLUTTER or path.name.startswith("._")
 
 
 def begins(path: Path, told: Mapping[str, Any]) -> bool:
@@ -157,7 +177,7 @@ def seal(folder: Path) -> None:
     """List all that a new run was made with. Its recipe, still hidden, gets its name last: a folder
     without a recipe is not a run."""
     hidden = folder / HIDDEN_RECIPE
-    made = [path for path in folder.rglob("*") if path.name[0] != "."]
+    made = [p for p in folder.rglob("*") if p.name[0] != "." and not is_clutter(p)]
     for path in made:
         sync(path)
     names = {path.relative_to(folder).as_posix(): path for path in made if path.is_file()}
@@ -219,8 +239,9 @@ def check_kinds(folder: Path) -> None:
     and tokenizers of a size that none has."""
     for path in folder.rglob("*"):
         status = path.lstat()
-        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            what = "a link" if stat.S_ISLNK(status.st_mode) else "neither a file nor a folder"
+        link = stat.S_ISLNK(status.st_mode) or _is_junction(status)
+        if link or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            what = "a link" if link else "neither a file nor a folder"
             raise UserError(
                 f"{path} is {what}: a run holds its own files. Remove it, or copy it in"
             )
@@ -228,12 +249,31 @@ def check_kinds(folder: Path) -> None:
             raise UserError(f"{path} is larger than {LIMITS[path.suffix]:,} bytes: not a run's own")
 
 
+def _is_junction(status: object) -> bool:
+    """Windows' older kind of link, which is a folder to all appearance."""
+    return getattr(status, "st_reparse_tag", 0) == JUNCTION
+
+
 def sync(path: Path) -> None:
-    """Have the kernel put it on the disk. (Folders cannot be synced on Windows.)"""
-    if path.is_dir() and os.name == "nt":
+    """Have the kernel put it on the disk. (Folders cannot be synced on Windows, nor on some disks
+    of the network.)"""
+    folder = path.is_dir()
+    if folder and os.name == "nt":
         return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
-        os.fsync(handle)
+        _flush(handle)
+    except OSError as error:
+        if not folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(handle)
+
+
+def _flush(handle: int) -> None:
+    """fsync; on macOS, where that leaves the data in the disk's own memory, what empties it."""
+    if FULL_SYNC is not None:
+        with suppress(OSError):  # a file system without it
+            fcntl.fcntl(handle, FULL_SYNC)
+            return
+    os.fsync(handle)

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-STOPS = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""The last is Windows' Ctrl-Break, which has no SIGHUP."""
+STOPS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 
 
 @contextmanager
@@ -23,7 +25,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     before = {}
     try:
         for stop in STOPS:
-            if signal.getsignal(stop) != signal.SIG_IGN:
+            # None: somebody set it elsewhere than in Python, where it could not be put back.
+            if signal.getsignal(stop) not in (signal.SIG_IGN, None):
                 before[stop] = signal.signal(stop, ask)
     except ValueError:  # not the main thread: the host program owns the signals
         pass

@@ -131,7 +131,7 @@ def _profile(
 
     from regard import display, front, profile, runs
 
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         if resume is not None:
             run = runs.Run(resume)
         else:
@@ -153,7 +153,7 @@ def demo(
     to: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Train a small Transformer on the embedded phrasebook, in about three minutes.
+    """Train a small Transformer on the embedded phrasebook, in a few minutes.
 
     Examples:
       regard demo
