@@ -2,6 +2,9 @@
 PYTHON  ?= python3
 WORKERS ?= 2
 BIN     := .venv/bin
+ifeq ($(OS),Windows_NT)
+BIN     := .venv/Scripts
+endif
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: help install demo test processors faults lint bench clean
@@ -32,8 +35,9 @@ lint: .venv/.installed-test
 	$(BIN)/mypy
 
 # One thread per worker: several torch processes that each use every core slow each other down.
+# The tests write and read text as UTF-8, which is not what Windows takes by default.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+	PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 # What a processor has decides which kernels run. These settings make a newer one behave like an older.
 AVX2    := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
@@ -48,7 +52,7 @@ processors: .venv/.installed-test
 
 # Kills, damage, hostile files: make test does a sample of what this does.
 faults: .venv/.installed-test
-	REGARD_FAULTS=full OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault -n $(WORKERS)
+	REGARD_FAULTS=full PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault -n $(WORKERS)
 
 # Peers are installed into virtual environments of their own, under .bench.
 NAME ?= train

@@ -47,7 +47,7 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
     text, symbols = HOME / "sentences.txt", HOME / "symbols.json"
     text.write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8")
     sources = [[*source, END] for source in task.source.encode(chosen)]
-    symbols.write_text(json.dumps(sources))
+    symbols.write_text(json.dumps(sources), encoding="utf-8")
     hugging = HOME / "pegasus"
     to_huggingface(predictor.model, run.recipe, hugging)
     shared = {

@@ -6,6 +6,7 @@ be interleaved, and only one contestant works at a time.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -48,11 +49,11 @@ def python(environment: str) -> str:
     if environment == "own":
         return sys.executable
     folder = HOME / "venvs" / environment
-    interpreter = folder / "bin" / "python"
+    interpreter = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     done = folder / "done.txt"
     packages, alone = ENVIRONMENTS[environment], ALONE.get(environment, [])
     wanted = "\n".join(packages + alone)
-    if not done.exists() or done.read_text() != wanted:
+    if not done.exists() or done.read_text(encoding="utf-8") != wanted:
         print(f"making the environment of {environment} in {folder}")
         venv.create(folder, clear=True, with_pip=True)
         install = [str(interpreter), "-m", "pip", "install", "--quiet"]
@@ -63,7 +64,7 @@ def python(environment: str) -> str:
                 subprocess.run([*install, "--no-deps", *alone], check=True)
         except subprocess.CalledProcessError as error:
             raise Unavailable(f"pip could not install it (code {error.returncode})") from None
-        done.write_text(wanted)
+        done.write_text(wanted, encoding="utf-8")
     return str(interpreter)
 
 

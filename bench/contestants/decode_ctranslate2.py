@@ -13,7 +13,7 @@ def main():
         inter_threads=OPTIONS["workers"],
         intra_threads=OPTIONS["threads"] // OPTIONS["workers"],
     )
-    sources = json.loads(Path(OPTIONS["symbols"]).read_text())
+    sources = json.loads(Path(OPTIONS["symbols"]).read_text(encoding="utf-8"))
     tokens = [[str(symbol) for symbol in source] for source in sources]
 
     def translate(batch):

@@ -11,7 +11,7 @@ from transformers import PegasusForConditionalGeneration
 def main():
     torch.set_num_threads(OPTIONS["threads"])
     model = PegasusForConditionalGeneration.from_pretrained(OPTIONS["model"]).eval()
-    sources = sorted(json.loads(Path(OPTIONS["symbols"]).read_text()), key=len)
+    sources = sorted(json.loads(Path(OPTIONS["symbols"]).read_text(encoding="utf-8")), key=len)
     size = OPTIONS["batch"]
     batches = [sources[n : n + size] for n in range(0, len(sources), size)]
 

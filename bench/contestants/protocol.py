@@ -30,10 +30,13 @@ def serve(work: Callable[[], int], **about: Any) -> None:
 
 
 def peak() -> float:
-    """The most memory that this process ever held."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory that this process ever held; 0 where the system does not say (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def batches() -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ class Standard:
             "step": self.step and self.step.as_dict(),
         }
         text = json.dumps(table, ensure_ascii=False, indent=2)
-        (folder / "series.json").write_text(text + "\n", encoding="utf-8")
+        (folder / "series.json").write_text(text + "\n", encoding="utf-8", newline="\n")
 
     @classmethod
     def load(cls, folder: Path) -> "Standard":

@@ -23,7 +23,10 @@ from tests.fault.forks import Forks
 SECONDS = 2.0
 MEMORY = 300 << 20
 GIGABYTE = 1 << 30
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork"),
+]
 
 Attack = Callable[[Path, Path], None]
 """(the run, a folder outside of it that must stay as it is)"""

@@ -1,5 +1,6 @@
 """kill -9 at any instant: no run is lost, and all end as if nothing had happened."""
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,10 @@ from tests.fault.conftest import Amount, Tally
 from tests.fault.forks import End, Forks
 
 KILLED = -9
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +69,7 @@ def command(
 
 def test_help_is_quick_and_needs_no_torch():
     """Processor time, as the clock on the wall measures what else the machine does."""
+    resource = pytest.importorskip("resource", reason="Windows tells no child's time")
     spent = []
     for _ in range(4):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

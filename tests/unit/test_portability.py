@@ -85,16 +85,16 @@ def test_what_is_printed_is_utf_8_with_plain_newlines(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("system", "error", "gone"),
     [
-        ("posix", BrokenPipeError(errno.EPIPE, "Broken pipe"), True),
-        ("posix", OSError(errno.EINVAL, "Invalid argument"), False),
-        ("nt", OSError(errno.EINVAL, "Invalid argument"), True),
+        ("posix", BrokenPipeError(errno.EPIPE, "Broken pipe", streams.OUTPUT), True),
+        ("posix", OSError(errno.EINVAL, "Invalid argument", streams.OUTPUT), False),
+        ("nt", OSError(errno.EINVAL, "Invalid argument", streams.OUTPUT), True),
         ("nt", OSError(errno.EINVAL, "Invalid argument", "a|b.txt"), False),
-        ("nt", OSError(errno.ENOSPC, "No space left on device"), False),
+        ("nt", OSError(errno.ENOSPC, "No space left on device", streams.OUTPUT), False),
     ],
 )
 def test_a_reader_that_is_gone(monkeypatch: Any, system: str, error: OSError, gone: bool):
-    monkeypatch.setattr(cli, "os", SimpleNamespace(name=system))
-    assert cli._is_broken_pipe(error) is gone
+    monkeypatch.setattr(streams, "os", SimpleNamespace(name=system))
+    assert streams.reader_gone(error) is gone
 
 
 # Signals
