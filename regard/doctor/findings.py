@@ -262,7 +262,7 @@ KINDS = {
         "error",
         "Times that leave out steps.",
         "data.gap = 'fill' repeats the row before",
-        "note with data.gap = 'fill'",
+        "note with data.gap = 'fill' or 'ignore'",
     ),
     "series.constant": Kind(
         "warning",
