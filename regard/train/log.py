@@ -59,7 +59,7 @@ class Log:
             and record.get("lowered", 0) <= progress.lowered
         ]
         writing = self._path.with_name(f".{RECORDS}")
-        writing.write_bytes(_lines(kept))
+        writing.write_text(_lines(kept), encoding="utf-8", newline="\n")
         manifest.sync(writing)
         writing.replace(self._path)
         self._waiting = []
@@ -105,7 +105,7 @@ def append(path: Path, records: Iterable[Record]) -> None:
     """All of them, or none."""
     size = path.stat().st_size if path.exists() else 0
     try:
-        with path.open("ab") as file:
+        with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(_lines(records))
     except OSError:
         with suppress(OSError):
@@ -113,6 +113,5 @@ def append(path: Path, records: Iterable[Record]) -> None:
         raise
 
 
-def _lines(records: Iterable[Record]) -> bytes:
-    """Bytes, since their hash is kept: on Windows a text file's newline would become two."""
-    return "".join(json.dumps(record) + "\n" for record in records).encode()
+def _lines(records: Iterable[Record]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)

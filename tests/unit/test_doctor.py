@@ -107,7 +107,7 @@ def test_whoever_gives_a_severity_of_his_own_says_when():
                 code = node.args[0]
                 own = len(node.args) > 4 or any(k.arg == "severity" for k in node.keywords)
                 if own and isinstance(code, ast.Constant):
-                    varied.add(code.value)
+                    varied.add(str(code.value))
     assert {code for code, kind in KINDS.items() if kind.otherwise} == varied
 
 
