@@ -81,7 +81,7 @@ def test_a_line_that_was_cut_off_is_taken_back(tmp_path: Path, monkeypatch: pyte
             with real(path, "a") as file:
                 file.write(text[:2])
 
-    monkeypatch.setattr(Path, "open", lambda *_: Cut())
+    monkeypatch.setattr(Path, "open", lambda *_, **options: Cut())
     with pytest.raises(OSError, match="No space"):
         log.append(path, [{"two": 2}])
     monkeypatch.undo()
