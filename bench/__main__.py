@@ -1,15 +1,19 @@
 """python -m bench NAME [--quick]: regard beside its peers, in one run.
 
-Rounds are interleaved; a table gives best and median of each; the last line is JSON.
+Rounds are interleaved; a table gives best and median of each; the last line is JSON. The exit code
+is 0 if all took part, 1 if something was missing, 2 if the command was wrong.
 """
 
 import argparse
+import difflib
 import json
 import os
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-from bench import decoding, machine, ngrams, preparing, recurrent, scaling, training
+from bench import busy, decoding, machine, ngrams, preparing, recurrent, scaling, training
+from regard.errors import RecipeError, UserError
 
 Result = dict[str, Any]
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
@@ -20,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "lstm": recurrent.lstm,
     "ngrams": ngrams.ngrams,
     "scaling": scaling.scaling,
+    "busy": busy.busy,
     "decode": decoding.decode,
     "latency": decoding.latency,
     "start": preparing.start,
@@ -27,22 +32,56 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("name", choices=sorted(BENCHMARKS))
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"bench: {message}; `python -m bench --help` shows what there is\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = read(arguments)
+    try:
+        about = machine.describe(options.threads)
+        machine.show(about)
+        result = BENCHMARKS[options.name](options)
+    except UserError as error:
+        _stop(str(error), 2 if isinstance(error, RecipeError) else 1)
+    except KeyboardInterrupt:
+        _stop("interrupted", 130)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _stop(f"{where}{error.strerror or error}", 1)
+    print(json.dumps({"benchmark": options.name, "machine": about, **result}))
+    if not result.get("complete", True):
+        sys.exit(1)
+
+
+def read(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, checked."""
+    about = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="python -m bench", description=__doc__, formatter_class=about)
+    parser.add_argument("name", metavar="NAME", help=", ".join(sorted(BENCHMARKS)))
     parser.add_argument("--quick", action="store_true", help="an answer within 5 minutes")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for all alike")
     parser.add_argument(
         "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
     )
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--to", default="docs/images", help="scaling: where the picture goes")
-    options = parser.parse_args()
-    about = machine.describe(options.threads)
-    for name, value in about.items():
-        print(f"{name:>14}  {value}")
-    result = BENCHMARKS[options.name](options)
-    print(json.dumps({"benchmark": options.name, "machine": about, **result}))
+    options = parser.parse_args(arguments)
+    if options.name not in BENCHMARKS:
+        near = difflib.get_close_matches(options.name, BENCHMARKS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(BENCHMARKS))}"
+        parser.exit(2, f"bench: there is no benchmark {options.name!r}; {hint}\n")
+    if options.threads < 1:
+        parser.exit(2, f"bench: --threads {options.threads}: at least 1 is needed\n")
+    return options
+
+
+def _stop(reason: str, code: int) -> NoReturn:
+    print(f"bench: {reason}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

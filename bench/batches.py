@@ -14,6 +14,7 @@ from regard import config
 from regard.data import batching, catalogue, tokenizers
 from regard.data.readers import Policy, Report, parallel
 from regard.data.tokenizers import Tokenizer
+from regard.errors import UserError
 from regard.parts import module
 from regard.tasks.translate import collate
 from regard.types import Position
@@ -23,7 +24,12 @@ Plan = Sequence[NDArray[np.int64]]
 
 def folder_of(options: argparse.Namespace, name: str = "multi30k") -> Path:
     """Where a data set is."""
-    return Path(options.data) / name if options.data else catalogue.find(name)
+    if not options.data:
+        return catalogue.find(name)
+    folder = Path(options.data) / name
+    if not folder.is_dir():
+        raise UserError(f"--data {options.data}: there is no folder {name} in it")
+    return folder
 
 
 def pairs(options: argparse.Namespace) -> list[tuple[str, ...]]:

@@ -8,10 +8,11 @@ from typing import Any
 
 from bench import machine
 from bench.batches import folder_of
-from bench.peers import HOME, Contestant, race, start
+from bench.peers import HOME, Contestant, race
 from bench.table import compare
 from regard import config, front, runs
 from regard.data.tokenizers import END
+from regard.errors import UserError
 from regard.interop import ctranslate2
 from regard.model import Model
 
@@ -40,6 +41,31 @@ def latency(options: argparse.Namespace) -> dict[str, Any]:
 def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[str, Any]:
     run = _run(options)
     predictor = front.Predictor(run, engine="torch")
+    chosen, shared = _inputs(options, predictor, lines, one_by_one)
+    contestants = _contestants(predictor.model, run.recipe, shared)
+    limits = machine.limits(_shapes(predictor.model, shared["batch"]), options.threads)
+    rounds = 12 if one_by_one else 3  # one by one a round is short, and says little by itself
+    raced = race(
+        contestants,
+        rounds=rounds * (1 if options.quick else 2),
+        seconds=150 if options.quick else 1500,
+    )
+    result = compare(raced, "sentences per second")
+    best = {name: figure["best"] for name, figure in result["figures"].items()}
+    ratio = ratios(best)
+    for name, times in ratio.items():
+        print(f"{times:6.2f} times as fast as {name}")
+    written = [len(p.tokens) for p in predictor.predictions(chosen[:100], beams=BEAMS)]
+    sources = json.loads(Path(shared["symbols"]).read_text())
+    flops = _flops(predictor.model, sources, sum(written) / len(written))
+    result |= machine.shares(flops * best["regard torch"] / 1e9, limits, "the torch engine")
+    return result | {"ratio": {name: round(times, 3) for name, times in ratio.items()}}
+
+
+def _inputs(
+    options: argparse.Namespace, predictor: front.Predictor, lines: int, one_by_one: bool
+) -> tuple[list[str], dict[str, Any]]:
+    """The sentences to translate, and what every contestant is given."""
     task: Any = predictor.task
     sentences = task.references("test")[0]
     chosen = sorted(sentences, key=len)[: 2 * lines : 2] if one_by_one else sentences[:lines]
@@ -48,19 +74,20 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
     text.write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8")
     sources = [[*source, END] for source in task.source.encode(chosen)]
     symbols.write_text(json.dumps(sources), encoding="utf-8")
-    hugging = HOME / "pegasus"
-    to_huggingface(predictor.model, run.recipe, hugging)
-    shared = {
+    return chosen, {
         "threads": options.threads,
         "beams": BEAMS,
         "batch": 1 if one_by_one else BATCH,
         "one_by_one": one_by_one,
         "sentences": str(text),
         "symbols": str(symbols),
-        "run": str(run.folder),
+        "run": str(predictor.run.folder),
         "cap": 2 * max(map(len, sources)) + 10,
         "workers": options.threads,
     }
+
+
+def _contestants(model: Model, recipe: config.Recipe, shared: dict[str, Any]) -> list[Contestant]:
     contestants = [
         Contestant(
             f"regard {engine} {kind}".replace(" float32", "") + " shortlist" * shortlist,
@@ -70,36 +97,36 @@ def _race(options: argparse.Namespace, *, lines: int, one_by_one: bool) -> dict[
         for engine, kind, shortlist in OURS
     ]
     for kind in ("int8", "float32"):
-        model = HOME / f"ctranslate2-{kind}"
-        _convert(predictor.model, run.recipe, model, kind)
-        direct = shared | {"model": str(model)}
+        folder = HOME / f"ctranslate2-{kind}"
+        _convert(model, recipe, folder, kind)
+        direct = shared | {"model": str(folder)}
         name = f"ctranslate2 {kind}".replace(" float32", "")
         contestants.append(Contestant(name, "decode_ctranslate2.py", direct))
+    hugging = HOME / "pegasus"
+    to_huggingface(model, recipe, hugging)
     theirs = shared | {"model": str(hugging)}
-    contestants.append(Contestant("huggingface", "decode_huggingface.py", theirs, "huggingface"))
-    limits = machine.limits(_shapes(predictor.model, shared["batch"]), options.threads)
-    peers, absent = start(contestants)
-    rounds = 12 if one_by_one else 3  # one by one a round is short, and says little by itself
-    race(peers, rounds=rounds * (1 if options.quick else 2), seconds=150 if options.quick else 1500)
-    result = compare(peers, "sentences per second", absent)
-    best = {name: figure["best"] for name, figure in result["figures"].items()}
-    fastest = max(value for name, value in best.items() if name.startswith("regard"))
-    direct = max(best["ctranslate2"], best["ctranslate2 int8"])
-    ratio = {
-        "huggingface": fastest / best["huggingface"],
-        "ctranslate2": fastest / direct,
-        "ctranslate2, both in int8": best["regard ctranslate2 int8"] / best["ctranslate2 int8"],
-        "ctranslate2, both in float32": best["regard ctranslate2"] / best["ctranslate2"],
-        "huggingface, ours in int8": best["regard ctranslate2 int8"] / best["huggingface"],
-        "huggingface, ours in float32": best["regard ctranslate2"] / best["huggingface"],
-        "huggingface, by the torch engine": best["regard torch"] / best["huggingface"],
+    return [
+        *contestants,
+        Contestant("huggingface", "decode_huggingface.py", theirs, "huggingface"),
+    ]
+
+
+def ratios(best: dict[str, float]) -> dict[str, float]:
+    """How many times as fast regard is as each peer that took part, also like for like."""
+    ours = max(value for name, value in best.items() if name.startswith("regard"))
+    direct = max((v for name, v in best.items() if name.startswith("ctranslate2")), default=0.0)
+    pairs = {
+        "ctranslate2, both in int8": ("regard ctranslate2 int8", "ctranslate2 int8"),
+        "ctranslate2, both in float32": ("regard ctranslate2", "ctranslate2"),
+        "huggingface, ours in int8": ("regard ctranslate2 int8", "huggingface"),
+        "huggingface, ours in float32": ("regard ctranslate2", "huggingface"),
+        "huggingface, by the torch engine": ("regard torch", "huggingface"),
     }
-    for name, times in ratio.items():
-        print(f"{times:6.2f} times as fast as {name}")
-    written = [len(p.tokens) for p in predictor.predictions(chosen[:100], beams=BEAMS)]
-    flops = _flops(predictor.model, sources, sum(written) / len(written))
-    result |= machine.shares(flops * best["regard torch"] / 1e9, limits, "the torch engine")
-    return result | {"ratio": {name: round(times, 3) for name, times in ratio.items()}}
+    found = {"huggingface": ours / best["huggingface"]} if "huggingface" in best else {}
+    found |= {"ctranslate2": ours / direct} if direct else {}
+    return found | {
+        name: best[our] / best[their] for name, (our, their) in pairs.items() if their in best
+    }
 
 
 def _shapes(model: Model, sentences: int) -> list[tuple[int, int, int]]:
@@ -128,10 +155,15 @@ def _flops(model: Model, sources: list[list[int]], written: float) -> float:
 def _run(options: argparse.Namespace) -> runs.Run:
     """The run that was named, or one that is trained for a few minutes to have real lengths."""
     if options.run:
-        return runs.Run(Path(options.run))
+        run = runs.Run(Path(options.run))
+        if run.recipe.kind != "translate":
+            raise UserError(f"--run {run.folder}: its task is {run.recipe.kind}, not translate")
+        return run
     folder = HOME / "run"
     if not (folder / "model").is_dir():
-        data = ["data.set=", f"data.folder={folder_of(options)}"] if options.data else []
+        where = folder_of(options)
+        shutil.rmtree(folder, ignore_errors=True)  # one that was interrupted
+        data = ["data.set=", f"data.folder={where}"] if options.data else []
         changes = [*data, "train.updates=600", "train.save=600", "train.average=0"]
         recipe = config.load(Path("multi30k-en-de"), changes)
         runs.train(runs.Run.create(folder, recipe), [print])
@@ -146,7 +178,11 @@ def _convert(model: Model, recipe: config.Recipe, folder: Path, kind: Any) -> No
 
 def to_huggingface(model: Model, recipe: config.Recipe, folder: Path) -> None:
     """The same weights as a Pegasus model, which is pre-norm with a given table of positions."""
-    from transformers import PegasusConfig, PegasusForConditionalGeneration
+    try:
+        from transformers import PegasusConfig, PegasusForConditionalGeneration
+    except ImportError:
+        what = "the weights are handed to Hugging Face by its own library"
+        raise UserError(f"{what}: pip install transformers") from None
 
     side = recipe.model.encoder.config
     symbols = model.head.weight.shape[0]  # type: ignore[attr-defined]

@@ -11,9 +11,13 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from regard.errors import UserError
 
 HERE = Path(__file__).parent
 HOME = HERE.parent / ".bench"
@@ -54,18 +58,26 @@ def python(environment: str) -> str:
     packages, alone = ENVIRONMENTS[environment], ALONE.get(environment, [])
     wanted = "\n".join(packages + alone)
     if not done.exists() or done.read_text(encoding="utf-8") != wanted:
-        print(f"making the environment of {environment} in {folder}")
-        venv.create(folder, clear=True, with_pip=True)
-        install = [str(interpreter), "-m", "pip", "install", "--quiet"]
+        print(f"making the environment of {environment} in {folder}", flush=True)
         try:
-            constraints = str(HERE.parent / "constraints.txt")
-            subprocess.run([*install, "-c", constraints, *packages], check=True)
-            if alone:
-                subprocess.run([*install, "--no-deps", *alone], check=True)
-        except subprocess.CalledProcessError as error:
-            raise Unavailable(f"pip could not install it (code {error.returncode})") from None
+            venv.create(folder, clear=True, with_pip=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Unavailable(f"no virtual environment in {folder}: {error}") from None
+        _install(interpreter, "-c", str(HERE.parent / "constraints.txt"), *packages)
+        if alone:
+            _install(interpreter, "--no-deps", *alone)
         done.write_text(wanted, encoding="utf-8")
     return str(interpreter)
+
+
+def _install(interpreter: Path, *what: str) -> None:
+    """Let pip install this; of all that it says only why it could not is of interest."""
+    command = [str(interpreter), "-m", "pip", "install", "--quiet", *what]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        reasons = [line for line in done.stdout.splitlines() if line.startswith("ERROR: ")]
+        why = reasons[-1].removeprefix("ERROR: ") if reasons else f"code {done.returncode}"
+        raise Unavailable(f"pip could not install it: {why}")
 
 
 @dataclass
@@ -78,21 +90,31 @@ class Peer:
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def start(cls, name: str, script: str, environment: str, options: dict[str, Any]) -> "Peer":
+    def start(cls, contestant: "Contestant") -> "Peer":
         """Start a script of `bench/contestants` and wait until it is set up."""
-        command = [python(environment), str(HERE / "contestants" / script), json.dumps(options)]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE.parent
-        )
-        peer = cls(name, process, {})
+        script = str(HERE / "contestants" / contestant.script)
+        command = [python(contestant.environment), script, json.dumps(contestant.options)]
+        log = log_of(contestant.name)
+        with log.open("w") as said:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                cwd=HERE.parent,
+                env=os.environ | contestant.variables,
+            )
+        peer = cls(contestant.name, process, {})
         peer.ready = peer._answer()
         return peer
 
     def round(self) -> dict[str, Any]:
         """One round of work."""
         assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # if it has stopped, there is no answer
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
         self.rounds.append(self._answer())
         return self.rounds[-1]
 
@@ -101,17 +123,32 @@ class Peer:
         for line in self.process.stdout:
             if line.startswith("{"):
                 answer: dict[str, Any] = json.loads(line)
+                if "unable" in answer:
+                    raise Unavailable(answer["unable"])
                 return answer
-        raise Unavailable(f"it stopped with code {self.process.wait()}")
+        code, log = self.process.wait(), log_of(self.name)
+        last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+        raise Unavailable(f"it stopped with code {code}: {last} ({log} has all that it said)")
 
     def stop(self) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
     def rates(self) -> list[float]:
         """Tokens (or sentences, or whatever is counted) per second of each round."""
         return [r["tokens"] / r["seconds"] for r in self.rounds]
+
+
+def log_of(name: str) -> Path:
+    """What a contestant and its libraries write beside their answers."""
+    folder = HOME / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name.replace(', ', '-').replace(' ', '-')}.txt"
 
 
 @dataclass(frozen=True)
@@ -122,27 +159,69 @@ class Contestant:
     script: str
     options: dict[str, Any]
     environment: str = "own"
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of the process, beside those that it inherits."""
+    needed: bool = True
+    """Whether a benchmark without it is not complete."""
 
 
-def start(contestants: list[Contestant]) -> tuple[list[Peer], dict[str, str]]:
-    """All that can be started, and why the others cannot."""
-    peers, absent = [], {}
-    for c in contestants:
-        try:
-            peers.append(Peer.start(c.name, c.script, c.environment, c.options))
-        except Unavailable as reason:
-            absent[c.name] = str(reason)
-    return peers, absent
+@dataclass
+class Race:
+    """Who takes part in a benchmark, and why others cannot."""
+
+    peers: list[Peer] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+    def drop(self, contestant: Contestant, reason: Unavailable) -> None:
+        """Go on without a contestant; without regard there is nothing to compare."""
+        if contestant.name.startswith("regard"):
+            raise UserError(f"{contestant.name} cannot take part: {reason}")
+        self.absent[contestant.name] = str(reason)
+        self.complete = self.complete and not contestant.needed
+        self.peers = [peer for peer in self.peers if peer.name != contestant.name]
 
 
-def race(peers: list[Peer], rounds: int, seconds: float) -> None:
-    """Rounds in turn, until there are enough or the time is up; the order changes every time."""
+def race(
+    contestants: list[Contestant],
+    rounds: int,
+    seconds: float,
+    after: Callable[[int, list[Peer]], None] = lambda number, peers: None,
+) -> Race:
+    """Rounds in turn, until there are enough or the time is up; the order changes every time.
+
+    `after` is called after each round with its number, from 1.
+    """
+    found = Race()
+    try:
+        for contestant in contestants:
+            try:
+                found.peers.append(Peer.start(contestant))
+            except Unavailable as reason:
+                found.drop(contestant, reason)
+        _run(found, contestants, rounds, seconds, after)
+    finally:
+        for peer in found.peers:
+            peer.stop()
+    return found
+
+
+def _run(
+    found: Race,
+    contestants: list[Contestant],
+    rounds: int,
+    seconds: float,
+    after: Callable[[int, list[Peer]], None],
+) -> None:
+    named = {contestant.name: contestant for contestant in contestants}
     start = time.perf_counter()
     for number in range(rounds):
-        turn = number % len(peers)
-        for peer in peers[turn:] + peers[:turn]:
-            peer.round()
+        turn = number % len(found.peers)
+        for peer in found.peers[turn:] + found.peers[:turn]:
+            try:
+                peer.round()
+            except Unavailable as reason:
+                found.drop(named[peer.name], reason)
+        after(number + 1, found.peers)
         if time.perf_counter() - start > seconds:
             break
-    for peer in peers:
-        peer.stop()

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import machine
 from bench.batches import Corpus, pairs
-from bench.peers import Contestant, race, start as start_peers
+from bench.peers import Contestant, race
+from bench.timing import best
 from bench.training import TINY, _options, recipe
 from regard import config
 from regard.parts import module
@@ -25,7 +25,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
         "import regard": [sys.executable, "-c", "import regard"],
         "python alone": [sys.executable, "-c", "pass"],
     }
-    seconds = {name: machine.best(partial(_run, c), 5) for name, c in commands.items()}
+    seconds = {name: best(partial(_run, c), 5) for name, c in commands.items()}
     for name, value in seconds.items():
         print(f"{name:>16}  {value:6.3f} s")
     return {"unit": "seconds", "ratio": {}, "figures": seconds}
@@ -63,9 +63,8 @@ def prepare(options: argparse.Namespace) -> dict[str, Any]:
     corpus = Corpus(options, 10_000)
     path, _ = corpus.write(corpus.by_length(4096)[:16], "batches-prepare")
     common = _options(options, TINY, 10_000, updates=4) | {"batches": str(path)}
-    peers, _ = start_peers([Contestant("regard", "train_regard.py", common)])
-    race(peers, rounds=3, seconds=120)
-    rate = max(peers[0].rates())
+    raced = race([Contestant("regard", "train_regard.py", common)], rounds=3, seconds=120)
+    rate = max(raced.peers[0].rates())
     epoch = count * float(corpus.lengths[:, 1].mean()) / rate
     shares = {"prepare / epoch": seconds / epoch, "batches / step": waited * rate}
     print(f"{count:,} pairs in {seconds:.1f} s: {count / seconds:,.0f} pairs per second")

@@ -3,9 +3,9 @@
 import argparse
 from typing import Any
 
-from bench import machine
+from bench import features, machine
 from bench.batches import folder_of, of_recipe
-from bench.peers import Contestant, race, start
+from bench.peers import Contestant, race
 from bench.table import compare
 
 OURS = {"regard": "", "regard, float32": "bfloat16", "regard, packed": "rows without packing"}
@@ -14,16 +14,18 @@ OURS = {"regard": "", "regard, float32": "bfloat16", "regard, packed": "rows wit
 
 def lstm(options: argparse.Namespace) -> dict[str, Any]:
     """A language model on multi30k's English lines, and a two-way classifier on imdb."""
+    recipes = {"language model": _language_model(options), "classifier": _classifier(options)}
     races = {
-        "language model": _race(options, "lstm-language-model", _language_model(options)),
-        "classifier": _race(options, "lstm-classifier", _classifier(options)),
+        name: _race(options, f"lstm-{name.replace(' ', '-')}", recipe)
+        for name, recipe in recipes.items()
     }
     ratios = {
         f"{peer}, {name}": ratio
         for name, result in races.items()
         for peer, ratio in result["ratio"].items()
     }
-    return {"ratio": ratios, "races": races}
+    complete = all(result["complete"] for result in races.values())
+    return {"ratio": ratios, "races": races, "complete": complete}
 
 
 def _race(options: argparse.Namespace, name: str, recipe: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +42,9 @@ def _race(options: argparse.Namespace, name: str, recipe: dict[str, Any]) -> dic
     }
     print(f"\n{name}: {sizes}")
     own = [k for k in OURS if not (writes and "packed" in k)]  # a decoder packs nothing
+    if not features.is_native():
+        own.remove("regard, float32")
+        print("bfloat16 is emulated here: regard trains in float32 as it is")
     contestants = [Contestant(k, "train_regard.py", common | {"without": OURS[k]}) for k in own]
     contestants += [
         Contestant("torch", "train_torch_lstm.py", common | {"packed": True}),
@@ -47,11 +52,14 @@ def _race(options: argparse.Namespace, name: str, recipe: dict[str, Any]) -> dic
     ]
     dim = recipe["model"]["dim"]
     limits = machine.limits([(64, dim, 4 * dim), (4096, dim, 4 * dim)], options.threads)
-    peers, absent = start(contestants)
-    race(peers, rounds=4 if options.quick else 10, seconds=60 if options.quick else 600)
-    result = compare(peers, "tokens per second", absent)
+    raced = race(
+        contestants,
+        rounds=4 if options.quick else 10,
+        seconds=60 if options.quick else 600,
+    )
+    result = compare(raced, "tokens per second")
     flops = 6 * _weights(recipe, sizes)
-    return result | machine.shares(flops * max(peers[0].rates()) / 1e9, limits)
+    return result | machine.shares(flops * max(raced.peers[0].rates()) / 1e9, limits)
 
 
 def _weights(recipe: dict[str, Any], sizes: dict[str, int]) -> int:

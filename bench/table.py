@@ -3,15 +3,15 @@
 import statistics
 from typing import Any
 
-from bench.peers import Peer
+from bench.peers import Peer, Race
 
 
-def compare(peers: list[Peer], unit: str, absent: dict[str, str] | None = None) -> dict[str, Any]:
+def compare(race: Race, unit: str) -> dict[str, Any]:
     """Print best and median of each contestant, and how many times as fast the first one is.
 
     `by CPU` compares processor time, which a busy machine disturbs less.
     """
-    first = peers[0]
+    peers, first = race.peers, race.peers[0]
     wide = max(16, *(len(peer.name) for peer in peers))
     head = f"{'best':>12}  {'median':>12}  {'CPU s':>8}  {'MB':>7}  {'ratio':>6}  {'by CPU':>6}"
     print(f"\n{'':>{wide}}  {head}   ({unit})")
@@ -36,10 +36,10 @@ def compare(peers: list[Peer], unit: str, absent: dict[str, str] | None = None) 
         if peer is not first:
             result["ratio"][peer.name] = round(ratio, 3)
             result["ratio_cpu"][peer.name] = round(by_cpu, 3)
-    for name, reason in (absent or {}).items():
+    for name, reason in race.absent.items():
         print(f"{name:>{wide}}  did not take part: {reason}")
         result["ratio"][name] = None
-    return result | ({"absent": absent} if absent else {})
+    return result | {"absent": race.absent, "complete": race.complete}
 
 
 def cpu_seconds(peer: Peer) -> float:

@@ -1,22 +1,29 @@
 """Training beside other toolkits, and what each of our measures for speed wins."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
-from bench import machine
+from bench import features, machine
 from bench.batches import Corpus
-from bench.peers import Contestant, race, start
-from bench.table import compare
+from bench.peers import Contestant, Peer, race
+from bench.table import compare, per_token
 
 TINY = {"dim": 128, "layers": 4, "heads": 4, "inner": 256, "dropout": 0.3}
 BASE = {"dim": 512, "layers": 6, "heads": 8, "inner": 2048, "dropout": 0.1}
 OWN_ENVIRONMENTS = ("huggingface", "joeynmt")
-MEASURES = ("bfloat16", "chunked loss", "short attention", "byte dropout", "kept pages")
+COMPILED = "huggingface, torch.compile"
+UNSORTED = "joeynmt, its own batching"
+MEASURES = ("bfloat16", "chunked loss", "short attention", "byte dropout", "halves", "kept pages")
 
 
 def tiny(options: argparse.Namespace) -> dict[str, Any]:
     """Transformer-Tiny on multi30k, vocabulary of 10,000, 4,096 tokens a batch."""
-    names = ["regard", "huggingface", "joeynmt", "joeynmt, its own batching", "torch"]
+    names = ["regard", "huggingface", COMPILED, "joeynmt", UNSORTED, "torch"]
+    return _tiny(options, names)
+
+
+def _tiny(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     return _train(options, TINY, 10_000, 4096, updates=4 if options.quick else 12, names=names)
 
 
@@ -28,7 +35,7 @@ def base(options: argparse.Namespace) -> dict[str, Any]:
 
 def memory(options: argparse.Namespace) -> dict[str, Any]:
     """Peak memory in training, of processes that train nothing else."""
-    result = tiny(options)
+    result = _tiny(options, ["regard", "huggingface", "joeynmt", UNSORTED, "torch"])
     peaks = {name: figure["peak_megabytes"] for name, figure in result["figures"].items()}
     return result | {"ratio": {n: round(peaks["regard"] / p, 3) for n, p in peaks.items()}}
 
@@ -50,13 +57,35 @@ def measures(options: argparse.Namespace) -> dict[str, Any]:
     contestants += [
         Contestant(f"no {measure}", "train_regard.py", common | {"without": measure})
         for measure in MEASURES
+        if measure != "bfloat16" or features.is_native()
     ]
     unsorted = common | {"batches": str(random_batches)}
     contestants.append(Contestant("no batches by length", "train_regard.py", unsorted))
-    peers, absent = start(contestants)
-    race(peers, rounds=4 if options.quick else 10, seconds=200 if options.quick else 1500)
+    raced = race(
+        contestants,
+        rounds=4 if options.quick else 10,
+        seconds=200 if options.quick else 1500,
+    )
     padding = {"by length": by_length["padding"], "at random": at_random["padding"]}
-    return compare(peers, "target tokens per second", absent) | {"padding": padding}
+    result = compare(raced, "target tokens per second")
+    return result | {"padding": padding, "gains": gains(raced.peers)}
+
+
+def gains(peers: list[Peer]) -> dict[str, float | None]:
+    """Print how many times as fast a step is with each measure, by processor time."""
+    ours = per_token(peers[0])
+    found: dict[str, float | None] = {
+        peer.name.removeprefix("no "): round(per_token(peer) / ours, 3) for peer in peers[1:]
+    }
+    used = features.in_use()
+    print(f"\nwith torch at {used['torch']} and oneDNN at {used['oneDNN']}, each measure makes a")
+    print("step so many times as fast, by processor time")
+    for measure, times in found.items():
+        print(f"{measure:>20}  {times:6.2f}")
+    if not features.is_native():
+        found["bfloat16"] = None
+        print(f"{'bfloat16':>20}  {'-':>6}   emulated here: not used, and not measured")
+    return found
 
 
 def _train(
@@ -76,19 +105,52 @@ def _train(
     print(f"{'padding':>20}  {about['padding']:8.1%}   of the positions, for all alike")
     contestants = []
     for name in names:
-        toolkit, _, apart = name.partition(", ")
-        given = dict(common)
-        if apart:  # Joey NMT does not sort by length, and fills a batch up to the same budget
+        toolkit = name.partition(", ")[0]
+        given = common | {"shapes": 2 if options.quick else 4}
+        if name == UNSORTED:  # Joey NMT does not sort by length, and fills the same budget
             unsorted, of_these = corpus.write(corpus.at_random(tokens)[:updates], "at-random")
             print(f"{'':>20}  {of_these['padding']:8.1%}   {name}")
             given["batches"] = str(unsorted)
         environment = toolkit if toolkit in OWN_ENVIRONMENTS else "own"
-        contestants.append(Contestant(name, f"train_{toolkit}.py", given, environment))
-    peers, absent = start(contestants)
-    race(peers, rounds=5 if options.quick else 8, seconds=180 if options.quick else 1200)
-    result = compare(peers, "target tokens per second", absent)
-    flops = _flops(size, symbols, about["sources"] / about["targets"])
-    return result | machine.shares(flops * max(peers[0].rates()) / 1e9, limits)
+        script = f"train_{toolkit}.py" if name != COMPILED else "train_huggingface_compiled.py"
+        needed = name != COMPILED  # a compiler need not be there
+        contestants.append(Contestant(name, script, given, environment, needed=needed))
+    flops = _flops(size, symbols, about["sources"] / about["targets"]) / 1e9
+    raced = race(
+        contestants,
+        rounds=5 if options.quick else 8,
+        seconds=180 if options.quick else 1200,
+        after=_report(flops, limits),
+    )
+    result = compare(raced, "target tokens per second")
+    for peer in raced.peers:
+        show_compiled(peer)
+    rates = raced.peers[0].rates()
+    rounds = [machine.fractions(flops * rate, limits) for rate in rates]
+    return result | machine.shares(flops * max(rates), limits) | {"share of each round": rounds}
+
+
+def show_compiled(peer: Peer) -> None:
+    """Say how long compiling took, and what each way of it came to, where a contestant did that."""
+    about = peer.ready.get("ready", {})
+    for way, seen in about.get("compiled", {}).items():
+        taken = " (takes part)" if way == about["takes part"] else ""
+        added = f", {seen['added']:.0%} more positions" if "added" in seen else ""
+        print(
+            f"{peer.name}, {way}: compiled in {seen['compile seconds']:.0f} s, then "
+            f"{seen['rate']:,.0f} target tokens per second{added}{taken}"
+        )
+
+
+def _report(flops: float, limits: dict[str, float]) -> Callable[[int, list[Peer]], None]:
+    """Says after each round which fraction of the machine's limits regard has reached."""
+
+    def after(number: int, peers: list[Peer]) -> None:
+        rate = peers[0].rates()[-1]
+        reached = machine.in_words(flops * rate, limits)
+        print(f"round {number}: regard {rate:,.0f} target tokens per second, {reached}", flush=True)
+
+    return after
 
 
 def _options(

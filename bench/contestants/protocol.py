@@ -10,6 +10,12 @@ from typing import Any
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 
 
+def unable(reason: str) -> None:
+    """Tell the harness why this contestant cannot take part, and stop."""
+    print(json.dumps({"unable": reason}), flush=True)
+    sys.exit(0)
+
+
 def serve(work: Callable[[], int], **about: Any) -> None:
     """Answer each line from the harness by one round of `work`, which says what it counted."""
     say = os.fdopen(os.dup(1), "w")

@@ -3,16 +3,17 @@
 `without` names a measure for speed that is switched off, so that its gain can be seen.
 """
 
+import time
 from types import SimpleNamespace
 
 import torch
 from protocol import OPTIONS, batches, serve
 
 from regard import config
-from regard.layers.allocator import keep_pages
+from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import build
 from regard.parts import module
-from regard.train import device, optimizer
+from regard.train import device, optimizer, team
 from regard.train.loop import Job, Progress, _begin, _step
 from regard.train.objective import Objective
 from regard.types import Batch, Position, Sizes
@@ -77,6 +78,8 @@ def switch_off(measure):
             x, None, torch.ones(x.shape[:2], dtype=torch.bool) if mask is None else mask,
             reverse=reverse,
         )[0]  # fmt: skip
+    elif measure == "halves":
+        team.MOST = 1
     else:
         assert measure in ("", "bfloat16", "kept pages", "batches by length"), measure
 
@@ -84,15 +87,15 @@ def switch_off(measure):
 def main():
     without = OPTIONS.get("without", "")
     switch_off(without)
+    bound_caches()
     if without != "kept pages":
         keep_pages()
     torch.set_num_threads(OPTIONS["threads"])
     torch.manual_seed(1)
-    recipe = config.recipe(OPTIONS["recipe"])
-    if without == "bfloat16":
-        recipe = config.recipe(
-            OPTIONS["recipe"] | {"train": OPTIONS["recipe"]["train"] | {"precision": "float32"}}
-        )
+    exact = {"precision": "float32"} if without == "bfloat16" else {}
+    on = {"device": "cpu", "threads": OPTIONS["threads"]}
+    asked = OPTIONS["recipe"]["train"] | on | exact
+    recipe = config.recipe(OPTIONS["recipe"] | {"train": asked})
     settings = device.settle(recipe.train)
     task = module("tasks", recipe.kind).Task
     model = build(recipe.model, Sizes(**OPTIONS["sizes"]))
@@ -113,15 +116,17 @@ def main():
         save=lambda progress, carry: None,
     )
     at = _begin(job, Progress())
+    seconds = OPTIONS.get("seconds", 0)  # of a round, at least
 
     def work():
-        counted = 0
-        for _ in range(OPTIONS["updates"]):
+        counted, done, start = 0, 0, time.perf_counter()
+        while done < OPTIONS["updates"] or time.perf_counter() - start < seconds:
             counted += int(job.batches.at(at.progress.position)[OPTIONS["counted"]].sum())
             _step(job, at)
+            done += 1
         return counted
 
-    serve(work, parameters=model.size())
+    serve(work, parameters=model.size(), precision=settings.precision)
 
 
 main()
