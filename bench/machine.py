@@ -44,8 +44,7 @@ def precision() -> str:
         "data": {"train": ["unused"]},
         "train": {"device": "cpu"},
     }
-    made = config.recipe(table)
-    return str(device.resolve(made).train.precision)
+    return str(device.settle(config.recipe(table).train).precision)
 
 
 def _version(name: str) -> str:

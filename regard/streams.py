@@ -82,6 +82,9 @@ def standard() -> Iterator[Callable[[], OSError | None]]:
         sys.stdout = _text(output, sys.stdout)
     if _ours(sys.stderr, 2):
         sys.stderr = _text(_Error(2, "w", closefd=False), sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # Windows would take another encoding, and \r\n
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     try:
         yield lambda: output.lost if output is not None else None
     finally:
@@ -99,13 +102,11 @@ def _ours(stream: Any, number: int) -> bool:
 
 
 def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """UTF-8, whatever the terminal speaks; what no encoding has is spelt out."""
+    """Written at once where a person may be reading."""
     if before is not None:
         before.flush()
     lines = raw.fileno() == 2 or raw.isatty()
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=lines
-    )
+    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", line_buffering=lines)
 
 
 def _fill(number: int, way: int) -> None:

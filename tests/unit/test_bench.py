@@ -323,18 +323,18 @@ def test_batches_are_padded_to_few_shapes() -> None:
     assert set(shapes["common"](given, 1).values()) == {(9, 9, 8)}
 
 
-def test_each_way_of_waiting_has_its_contestant() -> None:
+def test_each_way_of_sharing_has_its_contestant() -> None:
     options = argparse.Namespace(threads=2)
     found = {c.name: c for c in busy.contestants(options, "batches", seconds=3)}
     assert list(found) == [
         "1 thread",
-        "2 threads, as regard trains",
-        "2 threads, as OpenMP waits",
-        "2 threads, OMP_WAIT_POLICY=passive",
+        "2 threads, half a batch each",
+        "2 threads, inside each operation",
+        "2 threads, inside, OMP_WAIT_POLICY=passive",
     ]
     assert [c.options["threads"] for c in found.values()] == [1, 2, 2, 2]
-    assert [c.options["gently"] for c in found.values()] == [False, True, False, False]
-    passive = found["2 threads, OMP_WAIT_POLICY=passive"]
+    assert [c.options["without"] for c in found.values()] == ["", "", "halves", "halves"]
+    passive = found["2 threads, inside, OMP_WAIT_POLICY=passive"]
     assert passive.variables == {"OMP_WAIT_POLICY": "passive"}
 
 
