@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.errors import UserError
+
 ROOT = 0
 
 
@@ -22,6 +24,8 @@ class Choices:
         """`texts` are symbols without the end; `size` is the number V of symbols there are."""
         lengths = np.array([len(text) + 1 for text in texts], np.int64)
         symbols = np.fromiter((s for text in texts for s in (*text, end)), np.int64, lengths.sum())
+        if symbols.min() < 0 or symbols.max() >= size:
+            raise UserError(f"choices: a symbol is none of the {size:,} that there are")
         first = lengths.cumsum() - lengths  # where each text begins
         nodes, count, edges = np.full(len(texts), ROOT, np.int64), ROOT, []
         self.size, self.longest = size, int(lengths.max()) - 1

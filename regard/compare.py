@@ -191,11 +191,10 @@ def compare(
     predictors = [front.load(folder, **options) for folder in folders]
     for other in predictors[1:]:
         _check_same(predictors[0], other, part)
-    checkpoint = options.get("checkpoint", "final")
     entries: list[Entry] = []
     for predictor in predictors:
         quality = next(iter(entries[0].scores)) if entries else None
-        entries.append(_entry(predictor, part, checkpoint, batch, samples, quality))
+        entries.append(_entry(predictor, part, batch, samples, quality))
     texts = predictors[0].task.references(part)[0]
     return Comparison(
         part=part, quality=next(iter(entries[0].scores)), unit=_unit(texts), runs=tuple(entries)
@@ -232,7 +231,6 @@ def _flat(texts: Sequence[Any]) -> list[Any]:
 def _entry(
     predictor: front.Predictor,
     part: str,
-    checkpoint: str,
     batch: int,
     samples: int,
     quality: str | None,
@@ -253,7 +251,7 @@ def _entry(
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
-    progress = run.whole(checkpoint).progress()
+    progress = predictor.progress
     records = run.records()
     speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
     return Entry(
@@ -261,10 +259,10 @@ def _entry(
         scores=scores,
         lengths=lengths,
         parameters=sum(weight.numel() for weight in predictor.model.parameters()),
-        updates=progress["update"],
-        tokens=progress["tokens"],
-        cpu_seconds=progress["cpu_seconds"],
-        threads=progress.get("machine", {}).get("threads") or run.recipe.train.threads,
+        updates=progress.update,
+        tokens=progress.tokens,
+        cpu_seconds=progress.cpu_seconds,
+        threads=progress.machine.get("threads") or run.recipe.train.threads,
         fastest=max(speeds, default=None),
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,

@@ -54,12 +54,14 @@ class Predictor:
         self.run = run
         self.task = run.task
         self.met: list[str] = []
-        """What could not be used of the choices."""
+        """What could not be used of the choices, and of the checkpoints."""
         if choices is not None:
             self._choose_among(choices)
         self._known = inspect.signature(self.task.predict).parameters
-        self.model = run.model(checkpoint, pick(device, "device"))
-        self._checkpoint, self._quantization = checkpoint, quantization
+        self._loaded = run.loaded(checkpoint, pick(device, "device"))
+        self.model, self.progress = self._loaded.model, self._loaded.progress
+        self.met += self._loaded.notes
+        self._quantization = quantization
         self._shortlist = shortlist
         self._engine = self._settled(engine)
         self._opened: ctranslate2.Engine | None = None
@@ -131,7 +133,7 @@ class Predictor:
             raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
         if self._opened is None:
             self._opened = ctranslate2.engine(
-                self.run, self._checkpoint, self._quantization, shortlist=self._shortlist
+                self.run, self._loaded, self._quantization, shortlist=self._shortlist
             )
         return partial(self._opened.find, log_probs=details)
 

@@ -5,6 +5,7 @@ Every picture has two functions: `x_figure(…)` draws it, `x(…, path)` writes
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import matplotlib.axis
     import matplotlib.figure
 
+MOST = 48
+"""Panels of a figure."""
 PLACES = {"update", "tokens", "epoch", "index", "seconds", "cpu_seconds", "time"}
 """Numbers of a record that say where and when: no curves."""
 
@@ -40,7 +43,7 @@ def curves_figure(records: Sequence[Mapping[str, Any]]) -> "matplotlib.figure.Fi
     """
     from matplotlib.figure import Figure
 
-    panels = _panels(records)
+    panels = dict(islice(_panels(records).items(), MOST))
     if not panels:
         raise UserError("no curve to draw: no record has an update and a number")
     columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)

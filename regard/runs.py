@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -54,6 +54,22 @@ LOWER_IS_BETTER = {
     "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
     "per", "line_error_rate",
 }  # fmt: skip
+
+
+TRIES = 20
+"""How often a checkpoint is looked for again that was removed while it was read."""
+Read = TypeVar("Read")
+
+
+class Loaded(NamedTuple):
+    """A model, and what is known of the checkpoint that it was loaded from."""
+
+    model: Model
+    progress: Progress
+    sha256: str
+    """Of its weights."""
+    notes: list[str]
+    """What is wrong with newer checkpoints, which could not be taken."""
 
 
 class Run:
@@ -95,7 +111,9 @@ class Run:
                 try:
                     _fill(folder, recipe, given, findings)
                 except BaseException:
-                    _empty(folder, made)
+                    with suppress(UserError):
+                        lock.check(folder)  # what has taken its name meanwhile is not ours
+                        _empty(folder, made)
                     raise
         except BaseException:
             if lock.forget(folder):  # Windows removes no file that is open
@@ -125,39 +143,80 @@ class Run:
 
     def model(self, which: str = "final", on: str = "cpu") -> Model:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
-        found, sizes = self.whole(which), self.task.sizes
+        return self.loaded(which, on).model
+
+    def loaded(self, which: str = "final", on: str = "cpu") -> "Loaded":
+        """The model, and of which checkpoint it is: when this is asked again, another may be it."""
+        sizes = self.task.sizes
         # First without memory: the recipe may ask for more than there is.
         with torch.device("meta"):
-            checkpoint.check_shapes(
-                build(self.recipe.model, sizes), found.shapes(), str(found.folder)
-            )
+            empty = build(self.recipe.model, sizes)
+
+        def take(found: Checkpoint) -> tuple[Checkpoint, dict[str, torch.Tensor], Progress, str]:
+            checkpoint.check_shapes(empty, found.shapes(), str(found.folder))
+            files = found.manifest()["files"]
+            return found, found.weights(), found.standing(), files["model.safetensors"]["sha256"]
+
+        (found, weights, progress, sha256), faults = self._read(which, take)
         model = build(self.recipe.model, sizes)
-        checkpoint.put_weights(model, found.weights(), str(found.folder))
-        return model.to(on).eval()
+        checkpoint.put_weights(model, weights, str(found.folder))
+        notes = [f"{fault}: {found.folder.name} is used instead" for fault in faults]
+        return Loaded(model.to(on).eval(), progress, sha256, notes)
 
     def whole(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name, if nothing is wrong with it."""
-        found = self.find(which)
-        if fault := found.fault():
-            raise UserError(f"{found.folder}: {fault}")
+        return self.read(which, lambda found: found)
+
+    def read(self, which: str, take: Callable[[Checkpoint], Read]) -> Read:
+        """What `take` reads of the whole checkpoint that goes by this name.
+
+        A run that trains removes old checkpoints: if one vanishes on the way, the name is looked
+        up again.
+        """
+        return self._read(which, take)[0]
+
+    def _read(self, which: str, take: Callable[[Checkpoint], Read]) -> tuple[Read, list[str]]:
+        """The same, and what is wrong with newer checkpoints, if the newest was asked for."""
+        for last in (*[False] * TRIES, True):
+            before = self._standing()
+            try:
+                found, faults = self._find(which)
+                if fault := found.fault():
+                    raise UserError(f"{found.folder}: {fault}")
+                return take(found), faults
+            except (UserError, OSError) as error:
+                if last or self._standing() == before:
+                    raise error if isinstance(error, UserError) else UserError(str(error)) from None
+        raise AssertionError  # the last try returns or raises
+
+    def _standing(self) -> dict[Path, tuple[int, int]]:
+        """The folders of all checkpoints, and which ones they are, whatever their names."""
+        found = {}
+        for place in (self.folder / "model", *self.checkpoints.glob("[0-9]*")):
+            with suppress(OSError):
+                status = place.stat()
+                found[place] = (status.st_dev, status.st_ino)
         return found
 
     def find(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name."""
+        return self._find(which)[0]
+
+    def _find(self, which: str) -> tuple[Checkpoint, list[str]]:
         if which == "final" and (self.folder / "model").is_dir():
-            return Checkpoint(self.folder / "model")
+            return Checkpoint(self.folder / "model"), []
         newest, faults = checkpoint.newest(self.checkpoints)
         if newest is None:
             raise UserError(f"{self.folder} has no whole checkpoint. {' '.join(faults)}".strip())
         if which in ("final", "last"):
-            return newest
-        number = newest.progress()["best_update"] if which == "best" else which
-        digits = re.fullmatch("[0-9]{1,18}", str(number))  # isdigit() takes ² for one
-        folder = self.checkpoints / f"{int(digits[0]):08d}" if digits else None
+            return newest, faults
+        number = str(newest.standing().best_update) if which == "best" else which
+        named = re.fullmatch("[0-9]{1,18}", number) is not None
+        folder = self.checkpoints / f"{int(number):08d}" if named else None
         if folder is None or not folder.is_dir():
             there = ", ".join(str(c.update) for c in checkpoint.checkpoints(self.checkpoints))
             raise UserError(f"{self.folder} has no checkpoint {which!r}; there are {there}")
-        return Checkpoint(folder)
+        return Checkpoint(folder), []
 
     def met(self) -> list[str]:
         """What was left out of the data or cut, or should not be in it, if there was any."""
@@ -200,7 +259,7 @@ def _fill(
         before = given.folder if given else None
         report = module("tasks", recipe.kind).prepare(recipe.task, folder, before)
     if given is not None:
-        checkpoint.save(folder / "start", given.whole("final").weights(), {})
+        checkpoint.save(folder / "start", given.read("final", Checkpoint.weights), {})
     _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
     _write(folder / "environment.json", environment())
     hidden = folder / manifest.HIDDEN_RECIPE
@@ -235,7 +294,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     checkpoint.set_aside(run.checkpoints, newest)
     if newest is None:
         _begin(run, task, model, callbacks)
-    progress, carry = _put(newest, model, steps)
+    progress, carry = _put(newest, task, model, steps)
     _prune(run, progress)  # a kill may have come between the last save and this
     _check_records(run, newest, callbacks)
     batches = ahead(task.batches(run.recipe.seed), settings.workers)
@@ -292,16 +351,22 @@ def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) ->
 
 
 def _put(
-    found: Checkpoint | None, model: Model, steps: torch.optim.Optimizer
+    found: Checkpoint | None, task: Task, model: Model, steps: torch.optim.Optimizer
 ) -> tuple[Progress, Carry]:
     """Make model and optimizer as they were at a checkpoint; where that was."""
     if found is None:
         return Progress(), None
-    checkpoint.put_weights(model, found.weights(), str(found.folder))
-    checkpoint.put_optimizer(steps, model, found.optimizer())
+    source, progress, handed = str(found.folder), found.standing(), found.carry() or {}
+    checkpoint.put_weights(model, found.weights(), source)
+    checkpoint.put_optimizer(steps, model, found.optimizer(), source)
+    # After an update that was refused, nothing is handed on.
+    if handed or not progress.refused:
+        shapes: dict[str, tuple[int, ...]] = getattr(task, "carried", lambda _: {})(model)
+        if {name: tuple(tensor.shape) for name, tensor in handed.items()} != shapes:
+            raise UserError(f"{source}: carry.safetensors is not what this model hands on")
+        checkpoint.check_finite(handed, source)
     # A copy: what is read from a file can be that file, in memory, as long as it is held.
-    carry = {name: t.clone().to(model.device) for name, t in (found.carry() or {}).items()}
-    return Progress.from_dict(found.progress()), carry
+    return progress, {name: t.clone().to(model.device) for name, t in handed.items()}
 
 
 def _back(
@@ -314,9 +379,9 @@ def _back(
         if later.fault(resumable=True):
             checkpoint.keep_damaged(later)
             continue
-        told = later.progress()
+        stood = later.standing()
         planned = later.update % run.recipe.train.save == 0
-        if not told["refused"] and (planned or told["best_update"] == later.update):
+        if not stood.refused and (planned or stood.best_update == later.update):
             found = later
             break
         checkpoint.remove(later.folder)
@@ -326,7 +391,7 @@ def _back(
         new = build(run.recipe.model, task.sizes)
         _begin(run, task, new, ())
         checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
-    progress, carry = _put(found, model, steps)
+    progress, carry = _put(found, task, model, steps)
     progress.lowered = lowered
     log.rewind(progress)
     return progress, carry
@@ -397,7 +462,8 @@ def _prune(run: Run, progress: Progress) -> None:
         kept |= set(_best(run, progress, there, settings.average))
     for old in found:
         if old.update not in kept:
-            checkpoint.remove(old.folder)
+            with suppress(PermissionError):  # somebody reads it (Windows): it goes the next time
+                checkpoint.remove(old.folder)
 
 
 def _last(run: Run, progress: Progress, there: set[int], count: int) -> list[int]:
@@ -425,10 +491,14 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: tor
     """Write the final model and the curves."""
     settings = run.recipe.train
     there = {c.update: c for c in checkpoint.checkpoints(run.checkpoints)}
-    for update, fault in [(u, c.fault()) for u, c in there.items()]:
-        if fault:
-            text = f"{there.pop(update).folder}: {fault}: left out of the final model"
-            tell(callbacks, {"kind": "warning", "text": text})
+    damaged = {update: fault for update, c in there.items() if (fault := c.fault())}
+    kept = bool(damaged) and _is_final(run, progress)
+    what = "the final model stays as it is" if kept else "left out of the final model"
+    for update, fault in damaged.items():
+        text = f"{there.pop(update).folder}: {fault}: {what}"
+        tell(callbacks, {"kind": "warning", "text": text})
+    if kept:
+        return
     best = _best(run, progress, set(there), settings.average or 1)
     last = _last(run, progress, set(there), settings.average or 1)
     chosen = last if settings.average and settings.average_of == "last" else best or last
@@ -439,8 +509,14 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: tor
     try:
         for suffix in ("png", "svg"):
             plots.curves(records, run.folder / f"curves.{suffix}")
-    except OSError as error:  # the model is what matters, and it is there
+    except (OSError, UserError) as error:  # the model is what matters, and it is there
         tell(callbacks, {"kind": "warning", "text": f"no picture of the curves: {error}"})
+
+
+def _is_final(run: Run, progress: Progress) -> bool:
+    """Whether a whole final model of this update is there."""
+    final = Checkpoint(run.folder / "model")
+    return final.fault() is None and final.standing().update == progress.update
 
 
 def _continued(recipe: Recipe, given: Run) -> Recipe:
@@ -448,7 +524,7 @@ def _continued(recipe: Recipe, given: Run) -> Recipe:
 
     The tokenizers are the other run's, and so is what the recipe says of them.
     """
-    weights = given.whole("final").weights()
+    weights = given.read("final", Checkpoint.weights)
     with recipe.place.located(), torch.device("meta"):
         model = build(recipe.model, given.task.sizes)
         try:

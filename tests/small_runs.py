@@ -11,6 +11,7 @@ from regard.config import from_table
 from regard.model import build
 from regard.runs import Run
 from regard.train import checkpoint
+from regard.train.progress import Progress
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
@@ -99,8 +100,8 @@ def create(
                 # Small vectors of symbols, so that no symbol is said with certainty.
                 nn.init.normal_(parameter, std=0.1 if "embedding" in name else 0.4)
         place = made.folder / "model" if update is None else made.checkpoints / f"{update:08d}"
-        progress = {"update": update, "best_update": 0}
-        checkpoint.save(place, checkpoint.weights_of(built), progress)
+        progress = Progress(update=update or 0)
+        checkpoint.save(place, checkpoint.weights_of(built), progress.as_dict())
     return made
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import UserError
 from regard.types import ALL, Batch, Position
 from regard.values import Rows, RowsOrZero
 
@@ -77,7 +78,10 @@ class Batches:
 
     def at(self, position: Position, rows: slice = ALL) -> Batch:
         """The batch at a position, or those of its examples that `rows` selects."""
-        return self._collate(self.epoch(position.epoch)[position.index][rows].tolist())
+        batches = self.epoch(position.epoch)
+        if position.index >= len(batches):
+            raise UserError(f"{position}: the data has {len(batches):,} batches in that epoch")
+        return self._collate(batches[position.index][rows].tolist())
 
     def after(self, position: Position) -> Position:
         """The position that follows."""

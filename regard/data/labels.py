@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard import checked
 from regard.errors import UserError
 
 FILE = "labels.json"
@@ -34,11 +35,23 @@ class Labels:
 
     @classmethod
     def load(cls, folder: Path) -> "Labels":
+        path = folder / FILE
         try:
-            table = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            return cls(tuple(table["names"]), tuple(table["counts"]), table["texts"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{folder / FILE}: not a list of labels: {error}") from None
+            table = checked.keys(checked.read(path), "it", {"names", "counts", "texts"})
+            names = [
+                checked.text(name, "a name") for name in checked.items(table["names"], "names")
+            ]
+            counts = checked.items(table["counts"], "counts", len(names))
+            found = cls(
+                tuple(names),
+                tuple(checked.whole(count, "a count", 1) for count in counts),
+                checked.whole(table["texts"], "texts", 1),
+            )
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: not a list of labels: {error}") from None
+        if len(names) < 2 or names != sorted({*names}) or max(found.counts) > found.texts:
+            raise UserError(f"{path}: not a list of labels: two at least, each once, in order")
+        return found
 
     def save(self, folder: Path) -> None:
         table = {"names": self.names, "counts": self.counts, "texts": self.texts}

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data import stored_series
 from regard.data.clock import Step
 from regard.data.series import Series
 from regard.errors import UserError
@@ -63,17 +64,13 @@ class Standard:
     @classmethod
     def load(cls, folder: Path) -> "Standard":
         path = folder / "series.json"
+        found = stored_series.scaler(path, frozenset({"step"}))
+        step = found.table.get("step")
         try:
-            table = json.loads(path.read_text(encoding="utf-8"))
-            mean, deviation = (np.array(table[key], float) for key in ("mean", "deviation"))
-            same = len(table["variables"]) == len(mean) == len(deviation)
-            if not same or not (deviation > 0).all():
-                raise ValueError("a mean and a deviation above 0 are wanted for each variable")
-            parts = {name: (int(start), int(end)) for name, (start, end) in table["parts"].items()}
-            step = Step.from_dict(table["step"]) if table.get("step") else None
-            return cls(tuple(table["variables"]), mean, deviation, parts, step)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} cannot be read: {error}") from None
+            known = Step.from_dict(step) if step else None
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise UserError(f"{path} cannot be read: step: {error}") from None
+        return cls(found.names, found.mean, found.deviation, found.parts, known)
 
 
 def moments(

@@ -6,7 +6,8 @@ NAME.sha256    of both files, in the form that `sha256sum --check` reads
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from regard.errors import UserError
 
 Array = NDArray[np.integer]
+BLOCK = 1 << 20
+"""Tokens that are looked at together."""
 
 
 class Tokens:
@@ -45,23 +48,39 @@ class Tokens:
             )
         return np.frombuffer(data, self._kind)
 
+    def are(self, symbols: range) -> bool:
+        """Whether there are no others in it than these."""
+        low, high = symbols.start, symbols.stop
+        return all(low <= piece.min() and piece.max() < high for piece in self.pieces())
+
+    def pieces(self) -> Iterator[Array]:
+        """All of it, a large piece at a time."""
+        return (self[n : n + BLOCK] for n in range(0, self._count, BLOCK))
+
 
 class Store:
     """Sequences of symbols, by number."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, symbols: range = range(1 << 32), longest: int = sys.maxsize
+    ) -> None:
+        """Refused is what holds any but these `symbols`, or a sequence of more than `longest`."""
         tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
         try:
             sums = folder / f"{name}.sha256"  # stores that are older have none
             if sums.is_file() and sums.read_bytes() != _sums(tokens, offsets):
                 raise ValueError(f"{tokens} or {offsets} is damaged")
-            self.offsets: NDArray[np.int64] = np.fromfile(offsets, "<i8")
+            self.offsets = _offsets(offsets)
             count = int(self.offsets[-1])
             width = tokens.stat().st_size // max(count, 1)
-            if count and (tokens.stat().st_size != count * width or width not in (2, 4)):
+            if tokens.stat().st_size != count * width or (count and width not in (2, 4)):
                 raise ValueError(f"{tokens} has not the {count} tokens that {offsets} speaks of")
+            if self.lengths.max(initial=0) > longest:
+                raise ValueError(f"{offsets}: a sequence has more than {longest} tokens")
             self.tokens = Tokens(tokens, width or 2, count)
-        except (OSError, ValueError, IndexError) as error:
+            if not self.tokens.are(symbols):
+                raise ValueError(f"{tokens}: not all are from {symbols.start} to {symbols[-1]}")
+        except (OSError, ValueError, MemoryError) as error:
             raise UserError(
                 f"the stored data cannot be read: {error}. Start a new run from the recipe"
             ) from None
@@ -75,6 +94,16 @@ class Store:
     @property
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(self.offsets)
+
+    def sums(self) -> NDArray[np.int64]:
+        """Of the numbers of each sequence."""
+        found = np.zeros(len(self), np.int64)
+        for first in range(0, len(self), BLOCK):
+            ends = self.offsets[first : first + BLOCK + 1]
+            piece = self.tokens[int(ends[0]) : int(ends[-1])]
+            totals = np.concatenate([[0], np.cumsum(piece, dtype=np.int64)])
+            found[first : first + BLOCK] = np.diff(totals[ends - ends[0]])
+        return found
 
     @staticmethod
     def write(
@@ -100,6 +129,17 @@ class Store:
             tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
             np.asarray(end, "<i8").tofile(offsets)
             (folder / f"{name}.sha256").write_bytes(_sums(tokens, offsets))
+
+
+def _offsets(path: Path) -> NDArray[np.int64]:
+    """Where each sequence begins, and where the last one ends: numbers that never fall, from 0."""
+    if path.stat().st_size < 8 or path.stat().st_size % 8:
+        raise ValueError(f"{path} has {path.stat().st_size} bytes")
+    found: NDArray[np.int64] = np.fromfile(path, "<i8")
+    # Not their differences: those of forged ones could overflow.
+    if found[0] != 0 or (found[1:] < found[:-1]).any():
+        raise ValueError(f"{path}: it does not count from 0 on")
+    return found
 
 
 def _sums(*paths: Path) -> bytes:

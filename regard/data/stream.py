@@ -55,6 +55,8 @@ class Streams:
     def at(self, position: Position, rows: slice = ALL) -> Batch:
         """The chunk of each stream at a position, or of those streams that `rows` selects."""
         begins, borders = self._layout(position.epoch)
+        if position.index + 1 >= len(borders):
+            raise UserError(f"{position}: the data has {len(borders) - 1:,} batches in that epoch")
         first, end = borders[position.index : position.index + 2]
         begins, length = begins[rows] + first, end - first
         table = np.empty((len(begins), length + 1), np.int64)  # each with the symbol before it

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard import checked
 from regard.data.cells import is_number
 from regard.data.labels import FILE, Labels
 from regard.data.store import Array, pad
@@ -115,7 +116,8 @@ def load(kind: Kind, folder: Path) -> Scale:
     if kind == "tags":
         return Names(Labels.load(folder))
     try:
-        table = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return Numbers(float(table["mean"]), float(table["deviation"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        table = checked.keys(checked.read(folder / FILE), "it", {"mean", "deviation"})
+        deviation = checked.number(table["deviation"], "deviation", above=0.0)
+        return Numbers(checked.number(table["mean"], "mean"), deviation)
+    except (OSError, ValueError) as error:
         raise UserError(f"{folder / FILE}: no mean and deviation: {error}") from None

@@ -15,9 +15,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from tokenizers import (
     Regex,
@@ -29,6 +29,8 @@ from tokenizers import (
     trainers,
 )
 
+from regard import checked
+from regard.checked import Table
 from regard.errors import RecipeError, UserError
 from regard.values import Count, Symbols
 
@@ -73,23 +75,22 @@ class Config:
 class Tokenizer:
     """Symbols of one vocabulary."""
 
-    def __init__(self, text: str) -> None:
-        """From the JSON of the `tokenizers` library, as `save` writes it."""
+    def __init__(self, text: str, config: Config | None = None) -> None:
+        """From the JSON of the `tokenizers` library, as `save` writes it; with `config`, as that
+        makes it. Nothing else is given to the library: its parts can be made to explode."""
         self.json = text
         try:
+            tree = checked.parse(text)
+            pieces = _checked(tree, config)
             self._library = Library.from_str(text)
         except Exception as error:  # the library raises bare Exceptions
             raise UserError(f"not a tokenizer: {error}") from None
         self._library.no_truncation()
-        self._pieces: dict[int, str] = {
-            n: piece for piece, n in self._library.get_vocab(with_added_tokens=False).items()
-        }
-        self._pieces |= {n: name.strip() for n, name in enumerate(SPECIAL)}
-        tree = json.loads(text)
-        self._between = " " if (tree.get("decoder") or {}).get("type") is None else ""
-        self._over_bytes = (tree.get("decoder") or {}).get("type") == "ByteLevel"
+        self._pieces = dict(enumerate(pieces)) | {n: name.strip() for n, name in enumerate(SPECIAL)}
+        self._between = " " if tree["decoder"] is None else ""
+        self._over_bytes = (tree["decoder"] or {}).get("type") == "ByteLevel"
         # The first word of a text is spelt like any other, with a blank before it.
-        self._prefix = " " if (tree.get("pre_tokenizer") or {}).get("type") == "Sequence" else ""
+        self._prefix = " " if tree["pre_tokenizer"]["type"] == "Sequence" else ""
 
     @classmethod
     def train(cls, config: Config, lines: Iterable[str]) -> "Tokenizer":
@@ -97,9 +98,10 @@ class Tokenizer:
         return cls(_train(config, lines))
 
     @classmethod
-    def load(cls, path: Path) -> "Tokenizer":
+    def load(cls, path: Path, config: Config | None = None) -> "Tokenizer":
+        """A saved one; with `config`, it must be of that kind."""
         try:
-            return cls(path.read_text(encoding="utf-8"))
+            return cls(path.read_text(encoding="utf-8"), config)
         except (OSError, UnicodeDecodeError, UserError) as error:
             raise UserError(f"{path}: {error}") from None
 
@@ -159,37 +161,52 @@ def _readable(piece: str) -> str:
 def _train(config: Config, lines: Iterable[str]) -> str:
     # Merges are found by threads whose number must not matter; words are counted in order.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    normal = [normalizers.Lowercase()] if config.lowercase else []
     match config.kind:
         case "bpe" | "unigram":
-            library = _subword(config, (" " + line for line in lines))
+            return _subword(config, (" " + line for line in lines)).to_str()
         case "bytes":
-            library = Library(models.BPE(_specials_first(sorted(_BYTE_OF)), []))
-            library.pre_tokenizer = pre_tokenizers.ByteLevel(False, use_regex=False)
-            library.decoder = decoders.ByteLevel()
+            model = models.BPE(_specials_first(sorted(_BYTE_OF)), [])
+            return _around(model, config).to_str()
         case "word" | "character":
-            library = _whole(config, lines)
-    if normal:
-        library.normalizer = normalizers.Sequence(normal)
-    return library.to_str()
+            return _whole(config, lines).to_str()
+
+
+def _around(model: Any, config: Config) -> Library:
+    """All that stands around a model: what folds, cuts and joins again."""
+    library = Library(model)
+    if config.lowercase:
+        library.normalizer = normalizers.Sequence([normalizers.Lowercase()])
+    bytewise = pre_tokenizers.ByteLevel(False, use_regex=False)
+    match config.kind:
+        case "bpe" | "unigram":
+            words = pre_tokenizers.Split(Regex(WORDS), "isolated")
+            blanks = pre_tokenizers.Split(" ", "merged_with_next")
+            cut = words if config.split == "words" else blanks
+            library.pre_tokenizer = pre_tokenizers.Sequence([cut, bytewise])
+            library.decoder = decoders.ByteLevel()
+        case "bytes":
+            library.pre_tokenizer = bytewise
+            library.decoder = decoders.ByteLevel()
+        case "word":
+            apart = config.split == "punctuation"
+            library.pre_tokenizer = _marks() if apart else pre_tokenizers.WhitespaceSplit()
+        case "character":
+            library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+            library.decoder = decoders.Fuse()
+    return library
+
+
+def _marks() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
 
 
 def _subword(config: Config, lines: Iterator[str]) -> Library:
     """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pattern, rule = (WORDS, "isolated") if config.split == "words" else (" ", "merged_with_next")
-    cut = Regex(pattern) if config.split == "words" else pattern
-    library = Library(models.BPE() if config.kind == "bpe" else models.Unigram())
-    if config.lowercase:
-        library.normalizer = normalizers.Lowercase()
-    library.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(cut, rule), pre_tokenizers.ByteLevel(False, use_regex=False)]
-    )
-    library.decoder = decoders.ByteLevel()
+    library = _around(models.BPE() if config.kind == "bpe" else models.Unigram(), config)
     options: dict[str, Any] = {
         "vocab_size": config.size,
         "special_tokens": SPECIAL,
-        "initial_alphabet": alphabet,
+        "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
         "show_progress": False,
     }
     if config.kind == "bpe":
@@ -223,8 +240,7 @@ def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
 def _whole(config: Config, lines: Iterable[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
-    marks = pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
-    apart = config.split == "punctuation"
+    marks, apart = _marks(), config.split == "punctuation"
     counts: dict[str, int] = {}
     for line in lines:
         folded = lower.normalize_str(line) if config.lowercase else line
@@ -234,13 +250,112 @@ def _whole(config: Config, lines: Iterable[str]) -> Library:
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
     often = [symbol for symbol in ranked if counts[symbol] >= config.minimum]
     vocabulary = _specials_first(often[: max(0, config.size - len(SPECIAL))])
-    library = Library(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]))
-    if config.kind == "word":
-        library.pre_tokenizer = marks if apart else pre_tokenizers.WhitespaceSplit()
-    else:
-        library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
-        library.decoder = decoders.Fuse()
-    return library
+    return _around(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]), config)
+
+
+# What was saved
+
+
+def _checked(tree: Table, config: Config | None) -> list[str]:
+    """The pieces of a saved tokenizer, by number, if it is such as training makes; ValueError
+    otherwise: there is a closed list of all that may stand around a vocabulary."""
+    model = checked.table(tree.get("model"), "model")
+    bare = tree | {"model": {k: v for k, v in model.items() if k not in ("vocab", "merges")}}
+    which = _forms() if config is None else {_form(config): config.kind}
+    kind = next((kind for form, kind in which.items() if _agrees(bare, json.loads(form))), None)
+    if kind is None:
+        raise ValueError("its parts are not those that the recipe's [tokenizer] makes")
+    pieces = _unigrams(model) if kind == "unigram" else _numbered(model)
+    own, text = pieces[len(SPECIAL) :], "".join(pieces)
+    text.encode()  # half a surrogate pair is a ValueError
+    single = {piece for piece in own if len(piece) == 1}
+    fine = pieces[: len(SPECIAL)] == SPECIAL and len({*pieces}) == len(pieces) and "" not in own
+    match kind:
+        case "bpe" | "unigram" | "bytes":
+            fine = fine and single == _BYTE_OF.keys() >= {*"".join(own)}
+        case "character":
+            fine = fine and len(single) == len(own)
+        case "word":
+            fine = fine and {*" \t\n\r\v\f"}.isdisjoint("".join(own))
+    if not fine:
+        raise ValueError(f"its vocabulary is not one of kind {kind!r}")
+    if kind in ("bpe", "bytes") and _merged(model) != {*own} - single:
+        raise ValueError("its merges are not those of its vocabulary")
+    return pieces
+
+
+def _numbered(model: Table) -> list[str]:
+    """Pieces whose numbers are 0, 1, 2, …"""
+    vocabulary = checked.table(model.get("vocab"), "model.vocab")
+    numbers = list(vocabulary.values())
+    if {*map(type, numbers)} != {int} or sorted(numbers) != list(range(len(numbers))):
+        raise ValueError("model.vocab does not number its pieces 0, 1, 2, …")
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def _unigrams(model: Table) -> list[str]:
+    """Pieces in order, each with its log-probability."""
+    pieces = []
+    for entry in checked.items(model.get("vocab"), "model.vocab"):
+        piece, score = checked.items(entry, "an entry of model.vocab", 2)
+        if not isinstance(piece, str) or checked.number(score, "a log-probability") > 0:
+            raise ValueError("model.vocab does not give a log-probability for each piece")
+        pieces.append(piece)
+    return pieces
+
+
+def _merged(model: Table) -> set[str]:
+    """What the merges of BPE make."""
+    merges = checked.items(model.get("merges"), "model.merges")
+    for pair in merges:
+        if {*map(type, checked.items(pair, "a merge", 2))} != {str}:
+            raise ValueError("model.merges are not pairs of pieces")
+    return {left + right for left, right in merges}
+
+
+def _agrees(given: Any, wanted: Any) -> bool:
+    """Whether two trees are the same; what is off or empty may be left out, as older versions of
+    the library do."""
+    if isinstance(wanted, dict) and isinstance(given, dict):
+        absent = [wanted[key] for key in wanted.keys() - given.keys()]
+        return (
+            given.keys() <= wanted.keys()
+            and not any(absent)
+            and all(_agrees(given[key], wanted[key]) for key in given)
+        )
+    if isinstance(wanted, list) and isinstance(given, list):
+        return len(given) == len(wanted) and all(map(_agrees, given, wanted))
+    return type(given) is type(wanted) and bool(given == wanted)
+
+
+@cache
+def _form(config: Config) -> str:
+    """What training with these settings makes, without the vocabulary, as JSON."""
+    special: Any = _specials_first(())
+    match config.kind:
+        case "bpe" | "bytes":
+            model: Any = models.BPE(special, [])
+        case "unigram":
+            model = models.Unigram([(name, 0.0) for name in special], UNKNOWN, False)
+        case "word" | "character":
+            model = models.WordLevel(special, unk_token=SPECIAL[UNKNOWN])
+    tree = json.loads(_around(model, config).to_str())
+    for key in ("vocab", "merges"):
+        tree["model"].pop(key, None)
+    return json.dumps(tree)
+
+
+@cache
+def _forms() -> dict[str, str]:
+    """All that training can make, each with its kind. (Bytes look like BPE that split nothing.)"""
+    every = [
+        Config(kind=kind, split=split, lowercase=lowercase)
+        for kind in get_args(get_type_hints(Config)["kind"])
+        for split in get_args(get_type_hints(Config)["split"])
+        for lowercase in (False, True)
+        if kind == "word" or split != "punctuation"
+    ]
+    return {_form(config): config.kind for config in every}
 
 
 def _specials_first(symbols: Sequence[str]) -> dict[str, int]:

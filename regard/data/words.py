@@ -1,9 +1,10 @@
 """Texts and words in numbers: as symbols, and where a symbol is a whole word as characters, too."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -12,12 +13,14 @@ from torch import Tensor
 from regard.data import tokenizers
 from regard.data.store import Array, Store, pad
 from regard.data.tokenizers import PAD, UNKNOWN, Tokenizer
+from regard.errors import UserError
 from regard.types import Sizes
 
 LONGEST = 24
 """Characters that are read of a word: of a longer one, the first and the last twelve."""
 RARE = 2
 """A character of fewer words is unknown, so that there is something to learn of those."""
+SINGLE = tokenizers.Config(kind="character", minimum=RARE)
 
 
 class Coded(NamedTuple):
@@ -68,16 +71,15 @@ class Lexicon:
         symbols = Tokenizer.train(config, lines)
         if not spelling:
             return cls(symbols, None)
-        single = tokenizers.Config(kind="character", minimum=RARE)
         words = dict.fromkeys(chain.from_iterable(map(symbols.words, lines)))
-        return cls(symbols, Tokenizer.train(single, words))
+        return cls(symbols, Tokenizer.train(SINGLE, words))
 
     @classmethod
-    def load(cls, folder: Path) -> "Lexicon":
+    def load(cls, folder: Path, config: tokenizers.Config | None = None) -> "Lexicon":
         characters = folder / "characters.tokenizer.json"
         return cls(
-            Tokenizer.load(folder / "source.tokenizer.json"),
-            Tokenizer.load(characters) if characters.is_file() else None,
+            Tokenizer.load(folder / "source.tokenizer.json", config),
+            Tokenizer.load(characters, SINGLE) if characters.is_file() else None,
         )
 
     def save(self, folder: Path) -> None:
@@ -113,6 +115,16 @@ class Lexicon:
         known = dict(zip(different, self.characters.encode([*map(_cut, different)]), strict=True))
         return ([known[word] for word in words] for words in sentences)
 
+    def ranges(self) -> dict[str, range]:
+        """The numbers that the stores of coded texts may hold."""
+        letters = len(self.characters) if self.characters else UNKNOWN + 1
+        return {
+            "symbols": range(UNKNOWN, len(self.symbols)),
+            "pieces": range(1, 1 << 32),
+            "characters": range(UNKNOWN, letters),
+            "letters": range(LONGEST + 1),
+        }
+
     def sizes(self, labels: int) -> Sizes:
         """Of a model that reads this and says one of so many labels."""
         characters = len(self.characters) if self.characters else 0
@@ -132,16 +144,59 @@ def _flat(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
 class Shelf:
     """The coded texts of a part, with their labels, in the stores of a folder."""
 
-    def __init__(self, folder: Path, part: str) -> None:
-        self._stores = [Store(folder, f"{part}.{name}") for name in Coded._fields]
-        self._labels = Store(folder, f"{part}.labels")
+    def __init__(
+        self,
+        folder: Path,
+        part: str,
+        lexicon: Lexicon | None = None,
+        labels: range = range(1 << 32),
+        each: Literal["text", "word", "any"] = "any",
+        longest: int = sys.maxsize,
+    ) -> None:
+        """Refused are symbols that the lexicon lacks, any but these labels, longer texts than these
+        and stores that do not fit; `each` is what has one label, if anything has."""
+        known = lexicon.ranges() if lexicon else {}
+        names = {name: known.get(name, range(1 << 32)) for name in Coded._fields}
+        most = {"symbols": longest}
+        self._stores = [
+            Store(folder, f"{part}.{name}", symbols, most.get(name, sys.maxsize))
+            for name, symbols in names.items()
+        ]
+        self._labels = Store(folder, f"{part}.labels", labels)
         self.lengths = self._stores[0].lengths
+        if not self._fits(each):
+            raise UserError(
+                f"the stored data cannot be read: the files {folder / part}.* are not of the same "
+                "texts. Start a new run from the recipe"
+            )
+
+    def _fits(self, each: str) -> bool:
+        """Whether all stores are of the same texts, and each word or text has its label."""
+        symbols, pieces, characters, letters = self._stores
+        if any(len(store) != len(self) for store in self._stores):
+            return False
+        words = (pieces if len(pieces.tokens) else symbols).lengths
+        counts = {"text": np.ones_like(words), "word": pieces.lengths}.get(each)
+        whole = not len(pieces.tokens) or np.array_equal(pieces.sums(), symbols.lengths)
+        spelt = not len(letters.tokens) or np.array_equal(letters.lengths, words)
+        return (
+            whole
+            and spelt
+            and np.array_equal(letters.sums(), characters.lengths)
+            and (counts is None or np.array_equal(self._labels.lengths, counts))
+            and (each != "word" or bool((pieces.lengths > 0).all()))
+        )
 
     def __len__(self) -> int:
         return len(self._labels)
 
     def __getitem__(self, number: int) -> Coded:
         return Coded(*(store[number] for store in self._stores))
+
+    def finite(self) -> bool:
+        """Whether labels that are the bits of numbers are finite, or NaN where one is not known."""
+        pieces = self._labels.tokens.pieces()
+        return not any(np.isinf(piece.astype("<u4").view("<f4")).any() for piece in pieces)
 
     def labels(self, number: int) -> Array:
         return self._labels[number]

@@ -213,13 +213,22 @@ def disk(run: Run, folder: Path) -> Iterator[Finding]:
     # The best one, and one that is being written, stand beside those that are kept.
     kept = settings.keep + 2 + (settings.average if settings.average_of == "best" else 0)
     kept = min(kept, settings.updates // settings.save + 2)
-    stored = sum(f.stat().st_size for f in run.folder.rglob("*") if f.is_file())
-    need = kept * (1 + MOMENTS) * weights + weights + stored
+    need = kept * (1 + MOMENTS) * weights + weights + _stored(run.folder)
     place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free
     what = f"the run needs up to {_bytes(need)}, and {_bytes(free)} are free"
     severity: Severity = "error" if need > free else "warning" if need > 0.9 * free else "note"
     yield finding("cost.disk", folder, what, severity=severity)
+
+
+def _stored(folder: Path) -> int:
+    """Bytes of all files in a folder; some may go meanwhile, if the run trains."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += Path(place, name).lstat().st_size
+    return total
 
 
 def _bytes(count: float) -> str:

@@ -33,6 +33,9 @@ class Head(nn.Module):
     The temperature τ is 1 in training; afterwards validation decides it (Guo et al. 2017).
     """
 
+    positive = ("temperature",)
+    """Weights that mean nothing at 0 and below: other ones are refused where a run is loaded."""
+
     def __init__(self, config: Config, dim: int, labels: int, weight: nn.Parameter | None) -> None:
         super().__init__()
         self.smoothing = config.smoothing

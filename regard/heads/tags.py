@@ -32,6 +32,9 @@ class Head(nn.Module):
     the squared error. A target below 0, or NaN, is not known and does not count.
     """
 
+    positive = ("deviation",)
+    """Weights that mean nothing at 0 and below: other ones are refused where a run is loaded."""
+
     def __init__(self, config: Config, dim: int, labels: int, weight: nn.Parameter | None) -> None:
         super().__init__()
         self.dropout = Dropout(config.dropout)

@@ -23,8 +23,9 @@ from regard.inspect.intervene import attentions, head, intervene
 from regard.inspect.readers import LENGTH, read
 from regard.inspect.survey import survey
 from regard.inspect.views import views
+from regard.model import Model
 from regard.parts import Part, module
-from regard.runs import Run
+from regard.runs import TRIES, Run
 from regard.tasks import check_texts
 from regard.train import checkpoint
 from regard.values import Length, check
@@ -79,9 +80,9 @@ def build(
     found: list[dict[str, Any]] = []
     for name, run in zip(_names(runs), runs, strict=True):
         frames = []
-        for which in _checkpoints(run, options):
+        for which, model in _models(run, options):
             tell(f"{name}, checkpoint {which}")
-            frames.append(_frame(run, which, texts, options, blocks))
+            frames.append(_frame(run, which, model, texts, options, blocks))
         found.append({"name": name, "task": run.recipe.kind, "frames": frames})
     shown = [reading["text"] for reading in found[0]["frames"][0]["readings"]]
     return Report(found, shown, blocks)
@@ -93,20 +94,40 @@ def _names(runs: Sequence[Run]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(run.folder) for run in runs]
 
 
-def _checkpoints(run: Run, options: Options) -> list[str]:
+def _models(run: Run, options: Options) -> Iterator[tuple[str, Model]]:
+    """The checkpoint that is asked for, or all. If the run trains, those to replay may be gone
+    before they are read: they are left out, and if all of them are, there are others by now."""
     if not options.replay:
-        return [options.checkpoint]
-    there = [str(c.update) for c in checkpoint.checkpoints(run.checkpoints) if not c.fault()]
-    if not there:
+        yield options.checkpoint, run.model(options.checkpoint, options.device)
+        return
+    seen = 0
+    for _ in range(TRIES):
+        for which in _whole(run):
+            try:
+                model = run.model(which, options.device)
+            except UserError:
+                if (run.checkpoints / f"{int(which):08d}").is_dir():
+                    raise
+                continue
+            seen += 1
+            yield which, model
+        if seen:
+            return
+    raise UserError(f"{run.folder}: its checkpoints are removed before they can be read")
+
+
+def _whole(run: Run) -> list[str]:
+    found = [str(c.update) for c in checkpoint.checkpoints(run.checkpoints) if not c.fault()]
+    if not found and not checkpoint.checkpoints(run.checkpoints):
         raise UserError(f"{run.folder} has no checkpoint to replay")
-    return there
+    return found
 
 
 def _frame(
-    run: Run, which: str, texts: Sequence[str], options: Options, blocks: Blocks
+    run: Run, which: str, model: Model, texts: Sequence[str], options: Options, blocks: Blocks
 ) -> dict[str, Any]:
     """One checkpoint: what it makes of each text."""
-    task, model = run.task, run.model(which, options.device)
+    task = run.task
     found = search(run, options)
     changes = [head(text, model) for text in options.without_heads]
     readings = []
@@ -117,7 +138,7 @@ def _frame(
             )
             readings.append(views(task, model, reading, blocks))
     if options.sentences and attentions(model):
-        seen = survey(run, sentences=options.sentences, checkpoint=which, device=options.device)
+        seen = survey(run, sentences=options.sentences, model=model)
         readings = [reading | {"heads": seen.as_dict()} for reading in readings]
     label = f"update {int(which):,}" if which.isdigit() else which
     return {"label": label, "without": [str(change) for change in changes], "readings": readings}

@@ -115,11 +115,13 @@ def survey(
     sentences: int = 200,
     checkpoint: str = "final",
     device: str = "cpu",
+    model: Model | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Survey:
-    """Look at the first sentences of a part of the run's data; `tell` hears how far it is."""
+    """Look at the first sentences of a part of the run's data; `tell` hears how far it is. The
+    model is the checkpoint's, if none is given."""
     check("sentences", sentences, Count)
-    task, model = run.task, run.model(checkpoint, device)
+    task, model = run.task, model or run.model(checkpoint, device)
     if not attentions(model):
         raise UserError(f"{run.folder}: this model has no attention heads")
     sides = examples(task, part, sentences)

@@ -38,10 +38,9 @@ from regard.interop.conversion import (
 )
 from regard.model import Model
 from regard.parts import Part, module
-from regard.runs import Run
+from regard.runs import Loaded, Run
 from regard.search import Hypothesis, Request, impossible
 from regard.tasks.translate import SIDES, collate
-from regard.train.checkpoint import Checkpoint
 from regard.train.device import cores
 from regard.train.manifest import sync
 from regard.types import Sizes
@@ -293,21 +292,23 @@ def _hypotheses(result: Any) -> list[Hypothesis]:
 
 def engine(
     run: Run,
-    checkpoint: str = "final",
+    checkpoint: str | Loaded = "final",
     quantization: Quantization = "float32",
     *,
     shortlist: bool = False,
     **threads: Any,
 ) -> Engine:
-    """The engine of a run. Its model is converted once, and kept in the run's folder `engines`."""
+    """The engine of a run, or of a model that was loaded from it. The model is converted once, and
+    kept in the run's folder `engines`."""
+    loaded = run.loaded(checkpoint) if isinstance(checkpoint, str) else checkpoint
 
     def write(folder: Path) -> None:
-        convert(run.model(checkpoint), run.recipe, folder, quantization)
+        convert(loaded.model, run.recipe, folder, quantization)
         if shortlist:
             add_shortlist(run, folder)
 
     kind = f"{quantization}-shortlist" if shortlist else quantization
-    name = f"ctranslate2-{kind}-{_identity(run.find(checkpoint), run.recipe)}"
+    name = f"ctranslate2-{kind}-{_identity(loaded.sha256, run.recipe)}"
     folder = run.folder / "engines" / name
     if not folder.is_dir():
         try:
@@ -325,14 +326,17 @@ def add_shortlist(run: Run, folder: Path) -> None:
     store = run.folder / "store"
     if not store.is_dir():
         raise UserError(f"shortlist: it is learnt from the training data, and {store} is not there")
-    stored = [Store(store, f"train.{side}") for side in SIDES]
+    task: Any = run.task
+    stored = [
+        Store(store, f"train.{side}", range(UNKNOWN, len(by)))
+        for side, by in zip(SIDES, (task.source, task.target), strict=True)
+    ]
     shortlists.write(*shortlists.sample(*stored), folder)
 
 
-def _identity(found: Checkpoint, recipe: Recipe) -> str:
-    """Changes with the weights, with what else is converted, and with how."""
-    weights = found.manifest()["files"]["model.safetensors"]
-    basis = [FORMAT, weights["sha256"], lengths(recipe)]
+def _identity(weights: str, recipe: Recipe) -> str:
+    """Changes with the weights, whose hash is given, with what else is converted, and with how."""
+    basis = [FORMAT, weights, lengths(recipe)]
     return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
 
 

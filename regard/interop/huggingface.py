@@ -10,7 +10,6 @@ an output starts from the padding symbol.
     logits, state = model.step(torch.tensor([[imported.start]]), model.start(batch))
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from regard import checked
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens
@@ -93,11 +93,9 @@ def load(folder: Path) -> Imported:
     """The model in a folder that `save_pretrained` wrote."""
     path, weights = folder / "config.json", folder / "model.safetensors"
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = checked.read(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
-    if not isinstance(table, dict):
-        raise UserError(f"{path}: wanted an object with the model's settings")
     if not weights.is_file() and (folder / "pytorch_model.bin").is_file():
         raise UserError(
             f"{folder} has pickled weights alone (pytorch_model.bin), which are never opened: have "
@@ -109,7 +107,7 @@ def load(folder: Path) -> Imported:
         raise UserError(f"{weights}: {error}") from None
     try:
         return marian(table, state)
-    except UserError as error:
+    except (UserError, RuntimeError, ValueError) as error:  # tensors of shapes that do not fit
         raise UserError(f"{folder}: {error}") from None
 
 
@@ -154,7 +152,7 @@ def marian_config(table: Mapping[str, Any]) -> tuple[Config, Sizes]:
 
 def _stack(table: Mapping[str, Any], side: str) -> transformer.Config:
     activation = table.get("activation_function")
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise UserError(f"activation_function: {activation!r} is not one of {known}")
     return transformer.Config(

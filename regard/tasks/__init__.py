@@ -50,7 +50,8 @@ class Task(Protocol):
 
     Its module has also `Config`, `PARTS` (the model's, with their default kinds), `SIDES` (the
     names of the texts of an example: inputs if there are any, then outputs), `check`, `prepare`.
-    Where there is something to decide last by validation, `calibrate(model)` does, in the model.
+    Where there is something to decide last by validation, `calibrate(model)` does, in the model;
+    where batches hand something on, `carried(model)` gives its shapes by name.
     """
 
     sizes: Sizes

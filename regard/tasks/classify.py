@@ -106,7 +106,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     if not learnt:
         raise UserError("data.train: no text is left to learn from")
     if given is not None:
-        lexicon, labels = Lexicon.load(given), Labels.load(given)
+        lexicon, labels = Lexicon.load(given, config.tokenizer), Labels.load(given)
     else:
         lines = [text.text for text in learnt]
         lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.spelling)
@@ -187,7 +187,7 @@ class Task:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
-        self.lexicon, self.labels = Lexicon.load(folder), Labels.load(folder)
+        self.lexicon, self.labels = Lexicon.load(folder, config.tokenizer), Labels.load(folder)
         self.source = self.lexicon.symbols
         self.sizes = self.lexicon.sizes(len(self.labels))
         self.several = config.labels.kind == "several"
@@ -203,7 +203,7 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        shelf = Shelf(self.folder / "store", "train")
+        shelf = self._shelf("train")
         lengths = shelf.lengths[:, None] + EDGES
 
         def make(ids: Sequence[int]) -> Batch:
@@ -212,6 +212,13 @@ class Task:
             return Batch(tensors=tensors, ids=tuple(ids), targets=len(ids))
 
         return Batches(lengths, make, self.config.batch, seed)
+
+    def _shelf(self, part: str) -> Shelf:
+        """A part's texts; only the labels of others than training may be none that it saw."""
+        known = range(part == "train" and not self.several, len(self.labels) + 1)
+        each: Literal["text", "any"] = "any" if self.several else "text"
+        longest = self.config.data.longest
+        return Shelf(self.folder / "store", part, self.lexicon, known, each, longest)
 
     def _targets(self, rows: Sequence[Any]) -> torch.Tensor:
         """Numbers (B), or for several truth values (B, C), from numbers that count from 1."""
@@ -273,7 +280,7 @@ class Task:
         return {"temperature": float(head.temperature)} | figures
 
     def _validation(self, model: Model) -> Judged:
-        shelf = Shelf(self.folder / "store", "validation")
+        shelf = self._shelf("validation")
         everything = range(len(shelf))
         truth = [[int(label) - 1 for label in shelf.labels(n)] for n in everything]
         return Judged(self._logits(model, [shelf[n] for n in everything]), truth, self.several)

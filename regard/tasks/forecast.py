@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard import health, series_plots
 from regard.config import Recipe
-from regard.data import batching, clock, series, windows
+from regard.data import batching, clock, series, stored_series, windows
 from regard.data.files import called
 from regard.data.readers import Report
 from regard.data.series import TOLERANCE, Series
@@ -159,14 +159,8 @@ class Task:
 
     def _stored(self) -> NDArray[np.float64]:
         """The rows to learn from and to choose by, as they were when the run began."""
-        path = self.folder / "store" / "series.npy"
-        try:
-            values: NDArray[np.float64] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"the stored data cannot be read: {path}: {error}. Start a new run from the recipe"
-            ) from None
-        return values
+        path, end = self.folder / "store" / "series.npy", self.standard.parts["validation"][1]
+        return stored_series.rows(path, end, len(self.standard.names))
 
     def _read(self, config: series.Config) -> Series:
         found = series.read(replace(config, variables=self.standard.names))

@@ -124,7 +124,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         if texts.has(part) and next(texts.lines(part, Report()), None) is None:
             raise UserError(f"held_out: no line is left for the {part} part")
     if given is not None:
-        tokenizer = Tokenizer.load(given / "target.tokenizer.json")
+        tokenizer = Tokenizer.load(given / "target.tokenizer.json", config.tokenizer)
     else:
         lines = texts.lines("train", Report())
         tokenizer = Tokenizer.train(config.tokenizer, (line.text for line in lines))
@@ -174,7 +174,7 @@ class Task:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
-        self.target = Tokenizer.load(folder / "target.tokenizer.json")
+        self.target = Tokenizer.load(folder / "target.tokenizer.json", config.tokenizer)
         self.sizes = Sizes(target=len(self.target))
         self.running = config.unit == "stream"
         self.before = END if self.running else START
@@ -183,7 +183,9 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        store = Store(self.folder / "store", "train.target")
+        longest = sys.maxsize if self.running else self.config.data.longest + 1
+        symbols = range(END, len(self.target))
+        store = Store(self.folder / "store", "train.target", symbols, longest)
         if self.running:
             return stream.Streams(store.tokens, self.before, self.config.stream, seed)
 
@@ -205,6 +207,15 @@ class Task:
         hidden, state = model.decode(batch["target_in"], state)
         terms = model.head.loss(hidden, batch["target_out"], batch["target_mask"])
         return terms, model.decoder.carry(state) if self.running else None
+
+    def carried(self, model: Model) -> dict[str, tuple[int, ...]]:
+        """The shapes of what a chunk of running text hands on to the next; nothing of lines."""
+        if not self.running:
+            return {}
+        assert model.decoder is not None
+        first = collate([[END]], self.before, [0]).to(model.device)
+        one = model.decoder.carry(model.start(first))
+        return {name: (self.config.stream.streams, *t.shape[1:]) for name, t in one.items()}
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.config.texts.has("validation"):

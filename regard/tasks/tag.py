@@ -99,7 +99,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.spelling)
         tags = scales.count(config.labels.kind, [tag for each in learnt for tag in each.tags])
     else:
-        lexicon = Lexicon.load(given)
+        lexicon = Lexicon.load(given, config.tokenizer)
         tags = scales.load(config.labels.kind, given)
     lexicon.save(folder)
     tags.save(folder)
@@ -170,7 +170,8 @@ class Task:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
-        self.lexicon, self.tags = Lexicon.load(folder), scales.load(config.labels.kind, folder)
+        self.lexicon = Lexicon.load(folder, config.tokenizer)
+        self.tags = scales.load(config.labels.kind, folder)
         self.source = self.lexicon.symbols
         self.sizes = self.lexicon.sizes(self.tags.outputs)
         self.real = config.labels.kind == "real"
@@ -178,12 +179,22 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        shelf = Shelf(self.folder / "store", "train")
+        shelf = self._shelf("train")
 
         def make(ids: Sequence[int]) -> Batch:
             return self._batch([shelf[n] for n in ids], [shelf.labels(n) for n in ids], ids)
 
         return Batches(shelf.lengths[:, None], make, self.config.batch, seed)
+
+    def _shelf(self, part: str) -> Shelf:
+        folder = self.folder / "store"
+        shelf = Shelf(folder, part, self.lexicon, range(self.tags.size), "word")
+        if self.real and not shelf.finite():
+            raise UserError(
+                f"the stored data cannot be read: {folder / part}.labels.tokens has numbers that "
+                "are not finite. Start a new run from the recipe"
+            )
+        return shelf
 
     def _batch(
         self, rows: Sequence[Coded], tags: Sequence[Sequence[int] | Array], ids: Sequence[int]
@@ -242,7 +253,7 @@ class Task:
         return {"nll": nll} | figures | degenerate
 
     def _validation(self) -> tuple[list[Coded], list[Array]]:
-        shelf = Shelf(self.folder / "store", "validation")
+        shelf = self._shelf("validation")
         everything = range(len(shelf))
         return [shelf[n] for n in everything], [shelf.labels(n) for n in everything]
 

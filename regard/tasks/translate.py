@@ -151,7 +151,9 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     if not read:
         raise UserError("data.train: no pair of lines is left to learn from")
     if given is not None:
-        trained = tuple(Tokenizer.load(given / f"{side}.tokenizer.json") for side in SIDES)
+        trained = tuple(
+            Tokenizer.load(given / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
+        )
     elif config.tokenizer.joint:
         joint = Tokenizer.train(config.tokenizer, (text for pair in read for text in pair))
         trained = (joint, joint)
@@ -194,7 +196,7 @@ class Task:
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder, self._pairs = config, folder, _pairs(config)
         self.source, self.target = (
-            Tokenizer.load(folder / f"{side}.tokenizer.json") for side in SIDES
+            Tokenizer.load(folder / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
         )
         shared = self.source.hash == self.target.hash
         self.sizes = Sizes(source=len(self.source), target=len(self.target), shared=shared)
@@ -218,7 +220,17 @@ class Task:
         return Batches(lengths, lambda ids: self._collate(stores, ids), self.config.batch, seed)
 
     def _stores(self, part: str) -> list[Store]:
-        return [Store(self.folder / "store", f"{part}.{side}") for side in SIDES]
+        folder, longest = self.folder / "store", self.config.data.longest
+        source, target = (
+            Store(folder, f"{part}.{side}", range(UNKNOWN, len(by)), longest)
+            for side, by in zip(SIDES, (self.source, self.target), strict=True)
+        )
+        if len(source) != len(target):
+            raise UserError(
+                f"the stored data cannot be read: {folder / part} has {len(source):,} sources and "
+                f"{len(target):,} targets. Start a new run from the recipe"
+            )
+        return [source, target]
 
     def _collate(self, stores: Sequence[Store], ids: Sequence[int]) -> Batch:
         sources, targets = ([store[n] for n in ids] for store in stores)

@@ -25,11 +25,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from regard import checked
 from regard.errors import UserError
-from regard.train import manifest
+from regard.train import lock, manifest
 from regard.train.manifest import Files, sync
+from regard.train.progress import Progress
 
 NEEDED = {"model.safetensors", "progress.json"}
+FINAL = {"mean_of", "calibration"}
+"""What the final model's progress says beside where the run stood."""
 UNFINISHED = ".writing-"
 REMOVED = ".removing-"
 
@@ -54,10 +58,17 @@ class Checkpoint:
         return manifest.read(self.folder)
 
     def progress(self) -> dict[str, Any]:
-        return manifest.read_json(self.folder / "progress.json")
+        """As it stands in the file, with what the final model's adds."""
+        return checked.read(self.folder / "progress.json")
+
+    def standing(self) -> Progress:
+        """Where the run stood; a beginning that is another run's has not said."""
+        table = self.progress()
+        stood = {name: value for name, value in table.items() if name not in FINAL}
+        return Progress.from_dict(stood) if table else Progress()
 
     def weights(self) -> dict[str, Tensor]:
-        return load_file(self.folder / "model.safetensors")
+        return _tensors(self.folder / "model.safetensors")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the weights, without reading them."""
@@ -66,11 +77,11 @@ class Checkpoint:
             return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
     def optimizer(self) -> dict[str, Tensor]:
-        return load_file(self.folder / "optimizer.safetensors")
+        return _tensors(self.folder / "optimizer.safetensors")
 
     def carry(self) -> dict[str, Tensor] | None:
         path = self.folder / "carry.safetensors"
-        return load_file(path) if path.is_file() else None
+        return _tensors(path) if path.is_file() else None
 
     def fault(self, *, resumable: bool = False) -> str | None:
         """What is wrong with it, or None: all files there, right in size and hash, no others, and
@@ -86,12 +97,20 @@ class Checkpoint:
                 return f"{name} is not in the manifest"
             if fault := manifest.fault(self.run, manifest.needed(told["run"])):
                 return f"of another run, or {fault}"
-            update = self.progress().get("update")
+            update = self.standing().update
             if _numbered(self.folder) and update != self.update:
                 return f"it holds update {update}"
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, UserError) as error:
             return str(error)
         return None
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """All of a file. A shape that torch cannot have is the file's fault."""
+    try:
+        return load_file(path)
+    except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def save(
@@ -108,6 +127,8 @@ def save(
 
     `run` is what the run was made with, `records` what its file of records begins with.
     """
+    run_folder = Checkpoint(folder).run
+    lock.check(run_folder)
     writing = folder.with_name(f"{UNFINISHED}{folder.name}")
     tensors = {"model": weights, "optimizer": optimizer, "carry": carry or None}
     try:
@@ -120,8 +141,10 @@ def save(
         (writing / "progress.json").write_text(text, encoding="utf-8", newline="\n")
         files = {file.name: file for file in writing.iterdir()}
         manifest.write(writing, files, run or {}, records or {})
+        lock.check(run_folder)
         put(writing, folder)
     except (OSError, SafetensorError) as error:
+        lock.check(run_folder)
         shutil.rmtree(writing, ignore_errors=True)
         reason = getattr(error, "strerror", None) or error
         raise UserError(
@@ -144,6 +167,7 @@ def put(writing: Path, folder: Path) -> None:
 
 def remove(folder: Path) -> None:
     """Remove a folder so that nobody ever sees a part of it under its name."""
+    lock.check(Checkpoint(folder).run)
     hidden = folder.with_name(f"{REMOVED}{folder.name}")
     _clear(hidden)
     try:
@@ -160,9 +184,10 @@ def _clear(path: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder and those that it is in; each one's name is on the disk."""
+    """Make a folder, and the one that it is in, but no run's; each one's name is on the disk."""
     if not folder.parent.exists():
-        _make(folder.parent)
+        folder.parent.mkdir()
+        sync(folder.parent.parent)
     folder.mkdir()
     sync(folder.parent)
 
@@ -184,7 +209,8 @@ def newest(folder: Path, *, resumable: bool = False) -> tuple[Checkpoint | None,
         fault = checkpoint.fault(resumable=resumable)
         if fault is None:
             return checkpoint, faults
-        faults.append(f"{checkpoint.folder}: {fault}")
+        if checkpoint.folder.exists():  # else the run trains, and has removed it meanwhile
+            faults.append(f"{checkpoint.folder}: {fault}")
     return None, faults
 
 
@@ -199,6 +225,7 @@ def set_aside(folder: Path, newest: Checkpoint | None) -> None:
 
 def keep_damaged(checkpoint: Checkpoint) -> None:
     """Out of the way, under a name that says what it is."""
+    lock.check(checkpoint.run)
     folder = checkpoint.folder
     name, number = f"{folder.name}.damaged", 1
     while folder.with_name(name).exists():
@@ -208,10 +235,17 @@ def keep_damaged(checkpoint: Checkpoint) -> None:
 
 
 def average(found: list[Checkpoint]) -> dict[str, Tensor]:
-    """θ̄ = (1/n) Σ_i θ_i, summed in float64."""
+    """θ̄ = (1/n) Σ_i θ_i, summed in float64. All must be of the same model."""
     total: dict[str, Tensor] = {}
     for checkpoint in found:
-        for name, tensor in checkpoint.weights().items():
+        weights = checkpoint.weights()
+        check_finite(weights, str(checkpoint.folder))
+        shapes = [
+            {name: tensor.shape for name, tensor in each.items()} for each in (weights, total)
+        ]
+        if total and shapes[0] != shapes[1]:
+            raise UserError(f"{checkpoint.folder} is of another model than {found[0].folder}")
+        for name, tensor in weights.items():
             wide = tensor.double()
             total[name] = wide if name not in total else total[name].add_(wide)
     return {name: (tensor / len(found)).float() for name, tensor in total.items()}
@@ -223,12 +257,24 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
-    """Copy `weights` into the model; names and shapes must be the model's own."""
+    """Copy `weights` into the model; names and shapes must be the model's own, and all finite."""
     check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
+    check_finite(weights, source)
+    for place, module in model.named_modules():
+        for name in (f"{place}.{each}" for each in getattr(module, "positive", ())):
+            if not bool((weights[name] > 0).all()):
+                raise UserError(f"{source}: {name} is not above 0")
     own = dict(model.named_parameters())
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
+
+
+def check_finite(tensors: Mapping[str, Tensor], source: str) -> None:
+    """Refuse numbers that are never saved."""
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise UserError(f"{source}: {name} has numbers that are not finite")
 
 
 def check_shapes(model: nn.Module, given: Mapping[str, tuple[int, ...]], source: str) -> None:
@@ -253,18 +299,37 @@ def optimizer_of(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str
 
 
 def put_optimizer(
-    optimizer: torch.optim.Optimizer, model: nn.Module, state: Mapping[str, Tensor]
+    optimizer: torch.optim.Optimizer,
+    model: nn.Module,
+    state: Mapping[str, Tensor],
+    source: str = "the optimizer",
 ) -> None:
-    own = dict(model.named_parameters())
-    fused = {p for group in optimizer.param_groups for p in group["params"] if group.get("fused")}
+    """Give an optimizer its state again: for each parameter that has any, all of it."""
+    check_finite(state, source)
+    own = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    entries: dict[str, dict[str, Tensor]] = {}
     for key, value in state.items():
         name, _, entry = key.rpartition("/")
-        parameter = own.get(name)
-        if parameter is None or value.shape not in (parameter.shape, torch.Size()):
-            raise UserError(f"the optimizer's {key!r} is of another model: {tuple(value.shape)}")
-        # Moments live with their parameter, the step counter only where one kernel does it all.
-        here = entry != "step" or parameter in fused
-        optimizer.state[parameter][entry] = (value.to(parameter.device) if here else value).clone()
+        entries.setdefault(name, {})[entry] = value
+    fused = {p for group in optimizer.param_groups for p in group["params"] if group.get("fused")}
+    for name, found in entries.items():
+        if (parameter := own.get(name)) is None or not _is_state(found, parameter):
+            shapes = {entry: tuple(value.shape) for entry, value in found.items()}
+            raise UserError(f"{source}: the state of {name!r} is of another model: {shapes}")
+        for entry, value in found.items():
+            # Moments live with their parameter, the step counter only where one kernel does it all.
+            here = entry != "step" or parameter in fused
+            placed = value.to(parameter.device) if here else value
+            optimizer.state[parameter][entry] = placed.clone()
+
+
+def _is_state(found: Mapping[str, Tensor], parameter: Tensor) -> bool:
+    """Whether these are the moments of a parameter, and how often it was updated."""
+    moments = {"exp_avg", "exp_avg_sq"}
+    if found.keys() != moments | {"step"} or found["step"].shape != torch.Size():
+        return False
+    shaped = all(found[entry].shape == parameter.shape for entry in moments)
+    return shaped and bool((found["exp_avg_sq"] >= 0).all()) and float(found["step"]) >= 1
 
 
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

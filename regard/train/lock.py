@@ -1,43 +1,132 @@
-"""One process at a time in a run's folder.
+"""One process at a time in a run's folder, and in the same folder to the end.
 
 The lock is the operating system's, on a file that stays: it ends with the process that holds it,
-however that ends, so that no lock is ever left behind.
+however that ends, so that no lock is ever left behind. While it is held, the folder may be renamed
+or deleted, and another one may take its name: before anything is written or removed, `check` asks
+whether the name still leads to the folder that was locked.
 """
 
 import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from regard.errors import UserError
 
 NAME = ".lock"
+_held: dict[Path, "Hold"] = {}
+"""By folder. A lock belongs to a process, so there is one table for all of it."""
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Be the only one in `folder` who writes a run, or tell who is."""
-    path = folder / NAME
+    """Be the only one in `folder` who writes a run, or say who is."""
+    with ExitStack() as stack:
+        _held[folder.absolute()] = stack.enter_context(Hold(folder))
+        stack.callback(_held.pop, folder.absolute())
+        yield
+
+
+def check(folder: Path) -> None:
+    """Raise if a folder that this process has locked is not what its name leads to any more."""
+    if hold := _held.get(folder.absolute()):
+        hold.check()
+
+
+class Hold:
+    """A folder that is locked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = _locked(folder)
+        self._handle: int | None = None
+        if os.name != "nt":  # where no folder can be opened, nor renamed while a file in it is open
+            with suppress(OSError):
+                self._handle = os.open(folder, os.O_RDONLY)
+
+    def __enter__(self) -> "Hold":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def check(self) -> None:
+        """Raise if the folder has gone, or another has its name; a lock that was removed is taken
+        again, if nobody else has."""
+        if not self._same_folder():
+            raise UserError(f"{self._folder} {self._fate()}")
+        if not _same(self._folder / NAME, self._file.fileno()):
+            before, self._file = self._file, _locked(self._folder)
+            before.close()
+
+    def _same_folder(self) -> bool:
+        if self._handle is not None:
+            return _same(self._folder, self._handle)
+        return self._folder.is_dir()
+
+    def _fate(self) -> str:
+        """What has become of the folder, and what to do."""
+        lost = "What was learnt since the last checkpoint is lost, and nothing was written here"
+        if now := _place(self._handle):
+            return (
+                f"was renamed while the run trained: it is {now} now. {lost}. To go on: "
+                f"regard train --resume {now}"
+            )
+        return (
+            f"was renamed or deleted while the run trained. {lost}. Find it under its new name, "
+            "and go on with --resume; or start a new run from the recipe"
+        )
+
+
+def _same(path: Path, handle: int) -> bool:
+    """Whether a name leads to what is open; where that cannot be told, writing will tell."""
     try:
-        file = path.open("ab+")
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _place(handle: int | None) -> Path | None:
+    """The path of an open folder, where the system tells and it is still there."""
+    if handle is None:
+        return None
+    with suppress(OSError, ValueError):
+        if sys.platform == "darwin":
+            path = Path(
+                os.fsdecode(fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+            )
+        else:
+            path = Path(f"/proc/self/fd/{handle}").readlink()
+        return path if os.path.samestat(path.stat(), os.fstat(handle)) else None
+    return None
+
+
+def _locked(folder: Path) -> BinaryIO:
+    """The open file that is the lock, once this process has it."""
+    try:
+        file = (folder / NAME).open("ab+")
     except OSError as error:
         raise UserError(
             f"{folder} cannot be written: {error.strerror}. Nothing is lost: make it writable, or "
             "copy it to where there is room, then resume"
         ) from None
-    with file:
-        if not _taken(file):
-            file.seek(1)
-            who = file.read().decode("utf-8", "replace").strip() or "another process"
-            raise UserError(f"{folder} is in use by {who}: wait for it, or stop it first")
-        with suppress(OSError):  # a full disk: the lock holds all the same, without a name
-            file.truncate(0)
-            file.write(f" process {os.getpid()} on {platform.node()}\n".encode())
-            file.flush()
-        yield
+    if not _taken(file):
+        file.seek(1)
+        who = file.read().decode("utf-8", "replace").strip() or "another process"
+        file.close()
+        raise UserError(f"{folder} is in use by {who}: wait for it, or stop it first")
+    with suppress(OSError):  # a full disk: the lock holds all the same, without a name
+        file.truncate(0)
+        file.write(f" process {os.getpid()} on {platform.node()}\n".encode())
+        file.flush()
+    return file
 
 
 def forget(folder: Path) -> bool:

@@ -2,19 +2,24 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from regard import checked
 from regard.errors import UserError
-from regard.train import manifest
+from regard.train import lock, manifest
 from regard.train.events import Events
 from regard.train.progress import Progress
 
 RECORDS = "metrics.jsonl"
 LONGEST = 1 << 20
 """Bytes of one record at most."""
+FIGURES = 100
+"""Numbers of one record at most."""
+COUNTS = ("update", "tokens", "lowered")
 
 Record = dict[str, Any]
 Callback = Callable[[Record], None]
@@ -27,7 +32,7 @@ class Log:
     """
 
     def __init__(self, folder: Path, progress: Progress, callbacks: Iterable[Callback]) -> None:
-        self._path, self._callbacks = folder / RECORDS, list(callbacks)
+        self._folder, self._path, self._callbacks = folder, folder / RECORDS, list(callbacks)
         self._waiting: list[Record] = []
         self._warned = False
         try:
@@ -43,7 +48,8 @@ class Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
+        with suppress(OSError, UserError):
+            lock.check(self._folder)
             append(self._path, self._waiting)
         with suppress(OSError):
             self._events.close()
@@ -58,6 +64,7 @@ class Log:
             if record.get("update", 0) <= last.get(record.get("kind", ""), progress.update)
             and record.get("lowered", 0) <= progress.lowered
         ]
+        lock.check(self._folder)
         writing = self._path.with_name(f".{RECORDS}")
         writing.write_text(_lines(kept), encoding="utf-8", newline="\n")
         manifest.sync(writing)
@@ -65,6 +72,7 @@ class Log:
         self._waiting = []
 
     def record(self, record: Record) -> None:
+        lock.check(self._folder)
         self._waiting.append(record)
         try:
             append(self._path, self._waiting)
@@ -98,7 +106,32 @@ def read(path: Path) -> list[Record]:
             for line in iter(lambda: file.readline(LONGEST), b""):
                 with suppress(ValueError, RecursionError):
                     found.append(json.loads(line) if line.endswith(b"\n") else None)
-    return [record for record in found if isinstance(record, dict)]
+    return [record for record in found if isinstance(record, dict) and _is_record(record)]
+
+
+def _is_record(record: Record) -> bool:
+    """Whether a line has the form of those that are written: a kind, counts, and figures."""
+    figures = {key: value for key, value in record.items() if key not in ("kind", "text", "ids")}
+    curves = record.get("kind") in ("train", "validation")
+    ids = record.get("ids", [])
+    return (
+        isinstance(record.get("kind"), str)
+        and isinstance(record.get("text", ""), str)
+        and isinstance(ids, list)
+        and all(type(each) is int for each in ids)
+        and all(type(record.get(name, 0)) is int and record.get(name, 0) >= 0 for name in COUNTS)
+        and len(figures) <= FIGURES
+        and all(re.fullmatch(r"[\w.:@-]{1,60}", name) for name in figures)
+        and all(
+            _is_number(value) or (type(value) is str and not curves) for value in figures.values()
+        )
+        and (not curves or {"update", "tokens"} <= figures.keys())
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """One that a float can be; of a training that has diverged, it need not be finite."""
+    return type(value) is float or (type(value) is int and abs(value) <= checked.WHOLE)
 
 
 def append(path: Path, records: Iterable[Record]) -> None:

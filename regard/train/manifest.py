@@ -13,6 +13,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +22,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from regard import checked
+from regard.checked import LARGEST, Table
 from regard.errors import UserError
 
 try:
@@ -37,17 +40,19 @@ RECIPE = "recipe.toml"
 HIDDEN_RECIPE = f".{RECIPE}"
 ASIDE = ("data.json", "environment.json")
 """Files of a run that tell something and decide nothing."""
-LARGEST = 1 << 23
-"""Bytes of a JSON file, and of the header of a file of tensors. A hostile one could be larger."""
-LIMITS = {".toml": 1 << 20, ".json": 1 << 26}
-"""The same for what stands in a run's folder itself: recipe, tokenizers, labels."""
-
+LIMITS = {".toml": 1 << 20, ".json": 1 << 26, ".txt": 1 << 26}
+"""Bytes of what stands in a run's folder itself: recipe, tokenizers, labels, choices."""
+LONGEST = 255
+"""Characters of a file's name."""
+HOLLOW = 1 << 28
+"""Bytes from which on a file is asked whether it is there at all."""
+AXES = 8
+"""Of a tensor, at most."""
 CLUTTER = (".DS_Store", "Thumbs.db", "desktop.ini")
 """What Finder and Explorer leave in a folder that somebody looks at; nobody here reads it."""
 JUNCTION = 0xA0000003
 """IO_REPARSE_TAG_MOUNT_POINT, which `stat` has on Windows alone."""
 
-Table = dict[str, Any]
 Files = Mapping[str, Mapping[str, Any]]
 
 
@@ -84,62 +89,73 @@ def signed(table: Table) -> Table:
 
 def read(folder: Path) -> Table:
     """A folder's manifest in the present format; ValueError if it is none."""
-    table = read_json(folder / NAME)
+    table = checked.read(folder / NAME)
     number = table.get("format")
-    if not isinstance(number, int) or not 1 <= number <= FORMAT:
+    if type(number) is not int or not 1 <= number <= FORMAT:
         raise ValueError(f"{NAME}: format {number}, but this version of regard reads 1 to {FORMAT}")
-    if number > 1 and table != signed(table):
-        raise ValueError(f"{NAME} is damaged")
+    checked.keys(table, NAME, {"format", "files"}, {"run", "records", "sha256"})
+    given = table
     while table["format"] < FORMAT:
         table = UPGRADES[table["format"]](table)
     for section in ("files", "run", "records"):
         if not _is_files(table.get(section)):
             raise ValueError(f"{NAME}: {section!r} does not give a size and a hash for each file")
+    if number > 1 and given != signed(given):
+        raise ValueError(f"{NAME} is damaged")
     return table
 
 
 def _is_files(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(told, dict)
-        and isinstance(told.get("size"), int)
-        and isinstance(told.get("sha256"), str)
-        for told in value.values()
+    return isinstance(value, dict) and all(map(_is_entry, value.values()))
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.keys() == {"size", "sha256"}
+        and type(entry["size"]) is int
+        and 0 <= entry["size"] <= checked.WHOLE
+        and isinstance(entry["sha256"], str)
+        and re.fullmatch("[0-9a-f]{64}", entry["sha256"]) is not None
     )
 
 
-def read_json(path: Path) -> Table:
-    """The object in a JSON file of reasonable size; ValueError if there is none."""
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"{path.name} is larger than {LARGEST:,} bytes")
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name}: {error}") from None
-    if not isinstance(table, dict):
-        raise ValueError(f"{path.name} is not a JSON object")
-    return table
-
-
 def fault(folder: Path, files: Files) -> str | None:
-    """What is wrong with these files of `folder`, or None."""
+    """What is wrong with these files of `folder`, or None. What takes longest comes last."""
     for name, told in files.items():
-        # As Windows reads it, too: there `C:name` leads out, and `name:x` is a file in a file.
-        parts = PurePosixPath(name).parts
-        if not parts or {"\\", ":"} & set(name) or ".." in parts or name[0] == "/":
-            return f"{name!r} is not the name of a file in it"
+        if not _inside(name):
+            return f"{name[:LONGEST]!r} is not the name of a file in it"
         path = folder / name
         if path.is_symlink() or not path.is_file():
             return f"{name} is missing"
-        if path.stat().st_size != told["size"] or entry(path) != told:
+        if path.stat().st_size != told["size"]:
             return f"{name} is damaged"
+        if _hollow(path.stat()):
+            return f"{name} is nearly all holes, which nothing that a run has written is"
         if path.suffix == ".safetensors" and (reason := _unreadable(path)):
             return f"{name} is damaged: {reason}"
+    for name, told in files.items():
+        if entry(folder / name) != told:
+            return f"{name} is damaged"
     return None
 
 
 def is_clutter(path: Path) -> bool:
     """Whether a file is the system's own and says nothing; macOS has one for any on some disks."""
     return path.name in CLUTTER or path.name.startswith("._")
+
+
+def _hollow(status: os.stat_result) -> bool:
+    """Whether a large file takes up next to nothing: to read it would take long, and be in vain."""
+    blocks = getattr(status, "st_blocks", 0) * 512  # 0 where the system does not say
+    return status.st_size > HOLLOW and 0 < blocks < status.st_size // 64
+
+
+def _inside(name: str) -> bool:
+    """Whether a name is that of a file in a folder, on any system."""
+    parts = PurePosixPath(name).parts
+    plain = name.isprintable() and len(name) <= LONGEST and not {"\\", ":"} & set(name)
+    return plain and bool(parts) and ".." not in parts and name[0] != "/"
 
 
 def begins(path: Path, told: Mapping[str, Any]) -> bool:
@@ -162,15 +178,22 @@ def entry(path: Path, size: int | None = None) -> Table:
 
 
 def _unreadable(path: Path) -> str | None:
-    """Why a file of tensors cannot be opened, whatever its hash says."""
+    """Why a file of tensors cannot be used, whatever its hash says."""
     with path.open("rb") as file:
         if int.from_bytes(file.read(8), "little") > LARGEST:
             return "its header is too large"
     try:
-        with safe_open(path, "pt"):
-            return None
+        with safe_open(path, "pt") as file:
+            names: list[str] = file.keys()
+            for name in names:
+                piece = file.get_slice(name)
+                if piece.get_dtype() != "F32":
+                    return f"{name[:LONGEST]!r} is of type {piece.get_dtype()}, not float32"
+                if 0 in piece.get_shape() or len(piece.get_shape()) > AXES:
+                    return f"{name[:LONGEST]!r} has the shape of no weight"
     except (SafetensorError, OSError) as error:
         return str(error)
+    return None
 
 
 def seal(folder: Path) -> None:
@@ -236,17 +259,20 @@ def needed(files: Files) -> Files:
 
 def check_kinds(folder: Path) -> None:
     """Refuse whatever is neither a file nor a folder (a link could lead out of a run), and recipes
-    and tokenizers of a size that none has."""
-    for path in folder.rglob("*"):
-        status = path.lstat()
-        link = stat.S_ISLNK(status.st_mode) or _is_junction(status)
-        if link or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            what = "a link" if link else "neither a file nor a folder"
-            raise UserError(
-                f"{path} is {what}: a run holds its own files. Remove it, or copy it in"
-            )
-        if path.parent == folder and status.st_size > LIMITS.get(path.suffix, status.st_size):
-            raise UserError(f"{path} is larger than {LIMITS[path.suffix]:,} bytes: not a run's own")
+    and tokenizers of a size that none has. A run that trains removes old checkpoints meanwhile."""
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            with suppress(FileNotFoundError):
+                _check_kind(path, path.lstat(), top=path.parent == folder)
+
+
+def _check_kind(path: Path, status: os.stat_result, *, top: bool) -> None:
+    link = stat.S_ISLNK(status.st_mode) or _is_junction(status)
+    if link or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        what = "a link" if link else "neither a file nor a folder"
+        raise UserError(f"{path} is {what}: a run holds its own files. Remove it, or copy it in")
+    if top and status.st_size > LIMITS.get(path.suffix, status.st_size):
+        raise UserError(f"{path} is larger than {LIMITS[path.suffix]:,} bytes: not a run's own")
 
 
 def _is_junction(status: object) -> bool:

@@ -1,13 +1,16 @@
 """Where a run stands, and the sums between two of its records."""
 
 import math
+import re
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from regard import checked
 from regard.errors import UserError
 from regard.types import Position
 
@@ -62,12 +65,68 @@ class Progress:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> "Progress":
+        """What `as_dict` gave, checked; a checkpoint of an older version lacks some of it."""
         try:
-            scores = {str(int(update)): float(v) for update, v in table["scores"].items()}
-            position = Position(**table["position"])
-            return cls(**{**table, "position": position, "scores": scores})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return cls(**_checked(dict(table)))
+        except ValueError as error:
             raise UserError(f"progress.json does not tell where a run stands: {error}") from None
+
+
+def _checked(table: dict[str, Any]) -> dict[str, Any]:
+    """Every value of the kind and in the range that it has in a run; ValueError otherwise."""
+    known = {each.name for each in fields(Progress)}
+    checked.keys(table, "it", {"update", "position", "scores"}, known)
+    found = {name: CHECKS[name](value, name) for name, value in table.items()}
+    later = [found.get(name, 0) for name in ("best_update", "recorded", "validated")]
+    if max(*later, *map(int, found["scores"])) > found["update"]:
+        raise ValueError(f"it knows of updates after its own, {found['update']}")
+    return found
+
+
+def _position(value: Any, name: str) -> Position:
+    place = checked.keys(value, name, {"epoch", "index"})
+    return Position(*(checked.whole(place[key], f"{name}.{key}") for key in ("epoch", "index")))
+
+
+def _scores(value: Any, name: str) -> dict[str, float]:
+    """By update. What a model that has diverged scores need not be finite."""
+    for update, score in checked.table(value, name).items():
+        if not re.fullmatch("0|[1-9][0-9]{0,17}", update) or type(score) not in (int, float):
+            raise ValueError(f"{name} does not give a number for each update")
+    return {update: float(score) for update, score in value.items()}
+
+
+def _maybe(value: Any, name: str) -> float | None:
+    return None if value is None else checked.number(value, name)
+
+
+def _several(check: Callable[[Any, str], Any]) -> Callable[[Any, str], dict[str, Any]]:
+    """The same check for each value of an object."""
+    return lambda value, name: {
+        key: check(each, name) for key, each in checked.table(value, name).items()
+    }
+
+
+def _plain(value: Any, name: str) -> str | int | float:
+    if not isinstance(value, str):
+        checked.number(value, name)
+    return value  # type: ignore[no-any-return]
+
+
+CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "position": _position,
+    "scores": _scores,
+    "finished": checked.truth,
+    "sums": _several(checked.number),
+    "signs": _several(checked.whole),
+    "machine": _several(_plain),
+    **dict.fromkeys(("recorded", "validated"), partial(checked.whole, low=-1)),
+    **dict.fromkeys(("seconds", "cpu_seconds", "memory"), partial(checked.number, low=0.0)),
+    **dict.fromkeys(("best", "loss", "lowest", "then"), _maybe),
+    **dict.fromkeys(("update", "tokens", "best_update", "stale"), checked.whole),
+    **dict.fromkeys(("refused", "lowered", "counted"), checked.whole),
+}
+"""What `progress.json` may hold, and how each is checked."""
 
 
 class Clock:

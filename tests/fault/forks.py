@@ -5,6 +5,7 @@ JSON, and so is the answer, which comes when the forked process has ended in wha
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -35,7 +36,8 @@ class End(NamedTuple):
     points: int
     """Calls that write, sync, rename or remove, if it was not killed."""
     told: str
-    """What went wrong, in a person's words, or with a traceback where nobody expected it."""
+    """What a function returns; or what went wrong, in a person's words, or with a traceback where
+    nobody expected it."""
 
 
 class Forks:
@@ -113,7 +115,37 @@ def _predict(run: str) -> None:
     regard.load(run, engine="torch").predict(["ka lo"])
 
 
-FUNCTIONS: dict[str, Callable[..., None]] = {"train": train, "use": use}
+def answers(run: str, text: str) -> str:
+    """What a run answers to each verb, as JSON; None where it is refused, with the reason."""
+    import regard
+    from regard.errors import UserError
+
+    def resumed() -> str:
+        regard.train(resume=run)
+        weights = (Path(run) / "model" / "model.safetensors").read_bytes()
+        return hashlib.sha256(weights).hexdigest()
+
+    def scored() -> str:
+        predictor = regard.load(run, engine="torch")
+        sides = predictor.task.references("train")
+        return repr(predictor.score(*(side[:2] for side in sides)))
+
+    verbs: dict[str, Callable[[], str]] = {
+        "predict": lambda: repr(regard.load(run, engine="torch").predict([text])),
+        "score": scored,
+        "evaluate": lambda: repr(regard.load(run, engine="torch").evaluate("train")[0]),
+        "train": resumed,
+    }
+    found: dict[str, tuple[str | None, str]] = {}
+    for name, verb in verbs.items():
+        try:
+            found[name] = (verb(), "")
+        except UserError as error:
+            found[name] = (None, str(error))
+    return json.dumps(found)
+
+
+FUNCTIONS: dict[str, Callable[..., str | None]] = {"train": train, "use": use, "answers": answers}
 
 
 class Points:
@@ -172,7 +204,7 @@ def child(
         resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
     text, code = "", 0
     try:
-        FUNCTIONS[function](*arguments)
+        text = FUNCTIONS[function](*arguments) or ""
     except UserError as error:
         text, code = str(error), 1
     except BaseException:
@@ -210,11 +242,13 @@ def serve() -> None:
     import torch
 
     import regard
-    from regard import plots
+    from regard import plots, series_plots
     from tests.fault import tiny
 
     torch.set_num_threads(1)
     plots.curves = lambda records, path: None  # a picture takes longer than the training
+    plots.matrix = lambda *_: None
+    series_plots.forecast = lambda *_, **__: None
     with tempfile.TemporaryDirectory() as folder:
         for kind in tiny.KINDS:  # so that whatever is imported late is imported, too
             recipe = tiny.write(kind, Path(folder) / kind)

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from regard.train import manifest
 from tests.fault import tiny
 from tests.fault.conftest import Amount, Tally
+from tests.fault.forger import agree
 from tests.fault.forks import Forks
 
 SECONDS = 2.0
@@ -40,23 +41,6 @@ def attack(name: str, do: Attack, *, forged: bool = True) -> None:
     ATTACKS[name] = do
     if not forged:
         UNFORGED.add(name)
-
-
-def forge(run: Path) -> None:
-    """Make all manifests agree with what is there."""
-    table = json.loads((run / "manifest.json").read_text())
-    files = {n: manifest.entry(run / n) for n in table["files"] if (run / n).is_file()}
-    sign(run, files, {}, {})
-    for folder in (run / "model", *(run / "checkpoints").glob("[0-9]*")):
-        if folder.is_dir() and not folder.is_symlink():
-            there = [f for f in folder.iterdir() if f.is_file() and f.name != "manifest.json"]
-            records = {"metrics.jsonl": manifest.entry(run / "metrics.jsonl", 10)}
-            sign(folder, {f.name: manifest.entry(f) for f in there}, files, records)
-
-
-def sign(folder: Path, files: Any, run: Any, records: Any) -> None:
-    table = {"format": 2, "files": files, "run": run, "records": records}
-    (folder / "manifest.json").write_text(json.dumps(manifest.signed(table)))
 
 
 def sparse(path: Path, size: int, begins: bytes = b"") -> None:
@@ -318,7 +302,7 @@ def test_a_harmless_run_is_used(kind: str, harmless: Path, forks: Forks, tmp_pat
     """Also with manifests that were forged, so that it is the attack that is refused below."""
     run = tmp_path / "run"
     shutil.copytree(harmless / kind, run)
-    forge(run)
+    agree(run)
     end = forks("use", run, memory=MEMORY)
     assert end.code == 0, end.told
     assert end.cpu < SECONDS
@@ -336,7 +320,7 @@ def test_hostile_runs(harmless: Path, forks: Forks, tmp_path: Path, amount: Amou
         (outside / "secret").write_text("mine\n")
         do(run, outside)
         if name not in UNFORGED:
-            forge(run)
+            agree(run)
         before = everything(outside)
         end = forks("use", run, memory=MEMORY)
         beside = {path.name for path in folder.iterdir()}

@@ -258,5 +258,5 @@ def test_files_that_are_missing_or_broken_are_named(folder: Path, tmp_path: Path
     with pytest.raises(UserError, match=r"config\.json: "):
         load(tmp_path)
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(UserError, match=r"config\.json: wanted an object"):
+    with pytest.raises(UserError, match=r"config\.json: it is no object"):
         load(tmp_path)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import series, windows
+from regard.data import series, stored_series, windows
 from regard.data.readers import Report
 from regard.data.standard import Standard
 from regard.data.windows import Forecasts
@@ -213,7 +213,8 @@ def test_a_wrong_section_is_refused(tmp_path, keys, message):
 
 def test_the_training_part_alone_standardises(tmp_path):
     values = np.array([[1.0, 5], [3, 5], [1, 5], [3, 5], [900, 900]])
-    found = Standard.fit(series.Series(("a", "b"), values), {"train": (0, 4), "test": (4, 5)})
+    parts = {"train": (0, 4), "validation": (4, 4), "test": (4, 5)}
+    found = Standard.fit(series.Series(("a", "b"), values), parts)
     assert found.mean.tolist() == [2, 5]
     assert found.deviation.tolist() == [1, 1], "what never changes is divided by nothing"
     assert found.apply(values)[[0, 4]].tolist() == [[-1, 0], [898, 895]]
@@ -255,6 +256,77 @@ def test_a_level_far_above_the_variation_is_no_constant():
     assert found.apply(values)[:, 0].tolist() == [-1, 1, -1, 1]
     flat = Standard.fit(series.Series(("a",), np.full((4, 1), 0.1)), {"train": (0, 4)})
     assert flat.deviation.tolist() == [1]
+
+
+GOOD = {
+    "variables": ["a", "b"],
+    "mean": [1.0, 2.0],
+    "deviation": [1.0, 0.5],
+    "parts": {"train": [0, 7], "validation": [7, 8], "test": [8, 10]},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"variables": ["a", "a"]}, "each once"),
+        ({"variables": []}, "there must be one"),
+        ({"variables": ["a", None]}, "a variable is no text"),
+        ({"variables": ["a", "b\n"]}, "a line break"),
+        ({"mean": [1.0]}, "mean has 1 values instead of 2"),
+        ({"mean": [1.0, 2.0, 3.0]}, "mean has 3 values"),
+        ({"mean": [[1.0], [2.0]]}, "a mean is no number"),
+        ({"mean": [1.0, float("nan")]}, "a mean is no finite number"),
+        ({"mean": [1.0, True]}, "a mean is no number"),
+        ({"mean": 1.0}, "mean is no list"),
+        ({"deviation": [1.0]}, "deviation has 1 values"),
+        ({"deviation": [1.0, 0.0]}, "a deviation is no finite number above 0"),
+        ({"deviation": [1.0, -1.0]}, "a deviation is no finite number above 0"),
+        ({"deviation": [1.0, float("inf")]}, "a deviation is no finite number"),
+        ({"deviation": [1.0, None]}, "a deviation is no number"),
+        ({"parts": {"train": [0, 7], "test": [7, 9]}}, "parts has no 'validation'"),
+        ({"parts": {"train": [0, 7], "validation": [6, 8], "test": [8, 9]}}, "the beginning of"),
+        ({"parts": {"train": [0, 0], "validation": [0, 8], "test": [8, 9]}}, "the end of train"),
+        ({"parts": {"train": [0, 7], "validation": [7, 2**63], "test": [8, 9]}}, "the end of"),
+        ({"parts": {"train": [0, 7, 7], "validation": [7, 8], "test": [8, 9]}}, "3 values"),
+        ({"parts": []}, "parts is no object"),
+        ({"more": 1}, "unknown key"),
+    ],
+)
+def test_a_forged_scaler_is_refused(tmp_path, change, said):
+    (tmp_path / "series.json").write_text(json.dumps(GOOD))
+    assert Standard.load(tmp_path).names == ("a", "b")
+    (tmp_path / "series.json").write_text(json.dumps(GOOD | change))
+    with pytest.raises(UserError, match=rf"series\.json cannot be read: .*{said}"):
+        Standard.load(tmp_path)
+
+
+def test_forged_rows_are_refused_before_memory_is_taken(tmp_path):
+    path, values = tmp_path / "series.npy", np.arange(12.0).reshape(6, 2)
+    np.save(path, values)
+    assert stored_series.rows(path, 6, 2).tolist() == values.tolist()
+    good = path.read_bytes()
+    huge = good.replace(b"(6, 2), }" + b" " * 12, b"(600000000000, 2), } ")
+    forged = {
+        "another shape": good.replace(b"(6, 2)", b"(2, 6)"),
+        "a huge shape": huge,
+        "another type": good.replace(b"<f8", b"<i8"),
+        "objects": good.replace(b"'<f8'", b"'|O'  "),
+        "cut off": good[:-1],
+        "longer": good + b"x",
+        "no header": good[:9],
+        "another format": b"PK" + good[2:],
+        "code": good.replace(b"False", b"f(1) "),
+        "no number": good[:-8] + np.array([np.nan]).tobytes(),
+    }
+    for what, data in forged.items():
+        assert data != good, what
+        path.write_bytes(data)
+        with pytest.raises(UserError, match=r"cannot be read: .*series\.npy"):
+            stored_series.rows(path, 6, 2)
+    path.write_bytes(good)
+    with pytest.raises(UserError, match=r"series\.npy: \(6, 2\) numbers"):
+        stored_series.rows(path, 7, 2)
 
 
 # Windows

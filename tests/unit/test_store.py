@@ -98,6 +98,43 @@ def test_a_wrong_length_is_noticed_without_sums(tmp_path: Path):
         Store(tmp_path, "a")
 
 
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        ([0, 3, 2, 4, 4], "does not count from 0"),
+        ([1, 3, 3, 4, 4], "does not count from 0"),
+        ([0, -3, 3, 4, 4], "does not count from 0"),
+        ([0, 2**63 - 1, -(2**63), 4, 4], "does not count from 0"),
+        ([0, 3, 3, 4, 2**62], "has not the"),
+        ([0, 3, 3, 4, 3], "does not count from 0"),
+        ([0, 0, 0, 0, 0], "has not the 0 tokens"),
+    ],
+)
+def test_forged_borders_are_refused(tmp_path: Path, offsets: list[int], said: str):
+    written(tmp_path)
+    np.array(offsets, "<i8").tofile(tmp_path / "a.offsets")
+    (tmp_path / "a.sha256").unlink()
+    with pytest.raises(UserError, match=said):
+        Store(tmp_path, "a")
+
+
+def test_symbols_that_there_are_not_are_refused(tmp_path: Path):
+    store, _ = written(tmp_path)  # 5 to 8
+    assert Store(tmp_path, "a", range(5, 9), 3).lengths.tolist() == store.lengths.tolist()
+    for known in (range(5, 8), range(6, 9)):
+        with pytest.raises(UserError, match=r"a\.tokens: not all are from"):
+            Store(tmp_path, "a", known)
+    with pytest.raises(UserError, match=r"a\.offsets: a sequence has more than 2 tokens"):
+        Store(tmp_path, "a", longest=2)
+    assert len(Store(tmp_path, "b", range(1, 4))) == 4
+
+
+def test_the_sum_of_each_sequence(tmp_path: Path):
+    a, b = written(tmp_path)
+    assert a.sums().tolist() == [18, 0, 8, 0]
+    assert b.sums().tolist() == [1, 5, 0, 0]
+
+
 def test_padding():
     rows = [np.array([7, 8]), np.array([], np.int64), np.array([9])]
     table, mask = pad(rows, 0, start=[1], end=[2, 3])

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from regard.data.tokenizers import END, PAD, SPECIAL, START, UNKNOWN, Config, Tokenizer
 from regard.errors import RecipeError, UserError
+from tests.fault.forger import EXPLOSIVE, dumped
 
 LINES = [
     "the cat sees the dog .",
@@ -201,3 +202,124 @@ def test_special_symbols_are_no_added_tokens(made: dict[str, Tokenizer], tmp_pat
         tokenizer.save(tmp_path / "t.json")
         tree = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
         assert tree["added_tokens"] == []
+
+
+# What somebody else wrote
+
+FORGED: dict[str, Any] = {
+    "a number twice": lambda tree: tree["model"]["vocab"].update({"zz": 5}),
+    "a number too many": lambda tree: tree["model"]["vocab"].update({"zz": 10**6}),
+    "a negative number": lambda tree: tree["model"]["vocab"].update({"the": -1}),
+    "a huge number": lambda tree: tree["model"]["vocab"].update({"the": 2**63}),
+    "true for one": lambda tree: tree["model"]["vocab"].update({" <start>": True}),
+    "a fraction": lambda tree: tree["model"]["vocab"].update({"the": 4.0}),
+    "no number": lambda tree: tree["model"]["vocab"].update({"the": None}),
+    "no end": lambda tree: tree["model"]["vocab"].pop(" <end>"),
+    "another order": lambda tree: tree["model"]["vocab"].update({" <pad>": 1, " <start>": 0}),
+    "a piece of two words": lambda tree: _rename(tree, "the", "t he"),
+    "a line's end": lambda tree: _rename(tree, "the", "t\nhe"),
+    "half a pair": lambda tree: _rename(tree, "the", "\ud800"),
+    "an empty piece": lambda tree: _rename(tree, "the", ""),
+    "a list": lambda tree: tree["model"].update(vocab=list(tree["model"]["vocab"])),
+    "none": lambda tree: tree["model"].update(vocab=None),
+    "another model": lambda tree: tree["model"].update(type="BPE"),
+    "another unknown": lambda tree: tree["model"].update(unk_token="the"),
+    "no model": lambda tree: tree.pop("model"),
+    "no cut": lambda tree: tree.pop("pre_tokenizer"),
+    "one more key": lambda tree: tree.update(extra=1),
+}
+
+
+def _rename(tree: Any, old: str, new: str) -> None:
+    tree["model"]["vocab"][new] = tree["model"]["vocab"].pop(old)
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED.keys())
+def test_a_forged_vocabulary_is_refused(change: Any, made: dict[str, Tokenizer]):
+    tree = json.loads(made["word"].json)
+    change(tree)
+    with pytest.raises(UserError, match="not a tokenizer"):
+        Tokenizer(json.dumps(tree))
+
+
+BYTEWISE: dict[str, Any] = {
+    "a byte less": lambda model: model["vocab"].pop("Ā"),
+    "no byte's glyph": lambda model: _rename({"model": model}, "Ā", "東"),
+    "merges that make nothing": lambda model: model["merges"].append(["Ā", "Ā"]),
+    "merges of three": lambda model: model["merges"].append(["a", "b", "c"]),
+    "merges of numbers": lambda model: model["merges"].append([1, 2]),
+    "merges that are no list": lambda model: model.update(merges={"a": "b"}),
+    "a merge less": lambda model: model["merges"].pop(),
+    "dropout": lambda model: model.update(dropout=0.5),
+    "an affix": lambda model: model.update(end_of_word_suffix="x" * 10**6),
+}
+
+
+@pytest.mark.parametrize("change", BYTEWISE.values(), ids=BYTEWISE.keys())
+def test_a_forged_bpe_is_refused(change: Any, made: dict[str, Tokenizer]):
+    tree = json.loads(made["bpe"].json)
+    change(tree["model"])
+    with pytest.raises(UserError, match="not a tokenizer"):
+        Tokenizer(json.dumps(tree))
+
+
+@pytest.mark.parametrize("score", ["NaN", "1e999", "0.5", "null", '"x"', "[]", "9" * 4000])
+def test_a_forged_log_probability_is_refused(score: str, made: dict[str, Tokenizer]):
+    text = json.dumps(json.loads(made["unigram"].json) | {})
+    entry = json.loads(text)["model"]["vocab"][40]
+    forged = text.replace(json.dumps(entry), f"[{json.dumps(entry[0])}, {score}]", 1)
+    assert forged != text
+    with pytest.raises(UserError, match="not a tokenizer"):
+        Tokenizer(forged)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_that_training_does_not_make_never_reach_the_library(
+    kind: str, made: dict[str, Tokenizer]
+):
+    """Expressions that take for ever, texts that double forty times, megabytes before a line."""
+    for key, parts in EXPLOSIVE.items():
+        for part in parts:
+            tree = json.loads(made[kind].json)
+            if tree[key] != part:
+                tree[key] = part
+                with pytest.raises(UserError, match="not a tokenizer"):
+                    Tokenizer(dumped(tree)).encode(["a" * 60])
+
+
+SETTINGS: list[Any] = [
+    {"kind": kind, "split": split, "lowercase": lowercase}
+    for kind in KINDS
+    for split in ("words", "blanks", "punctuation")
+    for lowercase in (False, True)
+    if kind == "word" or split != "punctuation"
+]
+
+
+@pytest.fixture(scope="module")
+def every() -> list[tuple[Config, str]]:
+    configs = [Config(size=300, **settings) for settings in SETTINGS]
+    return [(config, Tokenizer.train(config, LINES).json) for config in configs]
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)), ids=lambda n: str(SETTINGS[n]))
+def test_what_a_setting_makes_passes_for_no_other(number: int, every: list[tuple[Config, str]]):
+    config, text = every[number]
+    assert Tokenizer(text).json == Tokenizer(text, config).json
+    for other, made in every:
+        if other.kind != config.kind or _bare(made) != _bare(text):
+            with pytest.raises(UserError, match=r"not those that the recipe's|not one of kind"):
+                Tokenizer(text, other)
+
+
+def _bare(text: str) -> str:
+    tree = json.loads(text)
+    return json.dumps([tree["normalizer"], tree["pre_tokenizer"], tree["model"]["type"]])
+
+
+def test_what_an_older_version_of_the_library_leaves_out_is_off(made: dict[str, Tokenizer]):
+    tree = json.loads(made["bpe"].json)
+    for key in ("ignore_merges", "byte_fallback", "dropout"):
+        del tree["model"][key]
+    assert Tokenizer(json.dumps(tree)).encode(LINES) == made["bpe"].encode(LINES)

@@ -1,10 +1,13 @@
 """Texts and words in numbers, and back from the store."""
 
+import json
+
 import numpy as np
 import pytest
 
 from regard.data import tags
 from regard.data.labels import Labels
+from regard.data.store import Store
 from regard.data.tokenizers import END, START, UNKNOWN, Config, Tokenizer
 from regard.data.words import LONGEST, Coded, Lexicon, Shelf, collate
 from regard.errors import RecipeError, UserError
@@ -106,6 +109,28 @@ def test_what_is_stored_comes_back(tmp_path, lexicon):
         assert shelf.labels(n).tolist() == labels[n]
 
 
+def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, lexicon):
+    rows = lexicon.sentences([["ef", "a"], ["bcd"], ["a", "zz", "a"]])
+    labels = [[1, 2], [0], [3, 3, 1]]
+    Shelf.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
+    assert len(Shelf(tmp_path, "train", lexicon, range(4), "word")) == 3
+    with pytest.raises(UserError, match=r"train\.labels\.tokens: not all are from 0 to 2"):
+        Shelf(tmp_path, "train", lexicon, range(3), "word")
+    with pytest.raises(UserError, match="not of the same texts"):
+        Shelf(tmp_path, "train", lexicon, range(4), "text")
+    changes = {
+        "labels": [[1], [0], [3, 3, 1]],
+        "pieces": [[1, 2], [1], [1, 1, 1]],
+        "letters": [[2, 2], [3], [1, 2, 1]],
+        "symbols": [[4, 5], [4]],
+    }
+    for name, forged in changes.items():
+        Shelf.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
+        Store.write(tmp_path, [f"train.{name}"], 99, ([row] for row in forged))
+        with pytest.raises(UserError, match="not of the same texts"):
+            Shelf(tmp_path, "train", None, range(4), "word")
+
+
 def test_a_lexicon_comes_back(tmp_path, lexicon):
     lexicon.save(tmp_path)
     again = Lexicon.load(tmp_path)
@@ -127,6 +152,53 @@ def test_labels_are_counted_and_found(tmp_path):
         Labels.count(["a", "a"], 2)
     with pytest.raises(UserError, match=r"labels.json: not a list of labels"):
         Labels.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"names": ["a", None]}, "a name is no text: None"),
+        ({"names": ["a", 3]}, "a name is no text: 3"),
+        ({"names": ["a", "a"]}, "each once, in order"),
+        ({"names": ["b", "a"]}, "each once, in order"),
+        ({"names": ["a"], "counts": [1]}, "two at least"),
+        ({"names": ["a", "b\nc"]}, "a name has a line break"),
+        ({"names": ["a", "\ud800"]}, "surrogates"),
+        ({"names": "ab"}, "names is no list"),
+        ({"names": {"a": 1, "b": 2}}, "names is no list"),
+        ({"counts": [1]}, "counts has 1 values instead of 2"),
+        ({"counts": [1, 0]}, "a count is no whole number from 1"),
+        ({"counts": [1, True]}, "a count is no whole number"),
+        ({"counts": [1, 2.0]}, "a count is no whole number"),
+        ({"counts": [1, 2**63]}, "a count is no whole number|digits"),
+        ({"texts": float("nan")}, "texts is no whole number"),
+        ({"texts": 1}, "not a list of labels"),
+        ({"more": 1}, "unknown key, 'more'"),
+    ],
+)
+def test_forged_labels_are_refused(tmp_path, change, said):
+    table = {"names": ["a", "b"], "counts": [1, 2], "texts": 3} | change
+    (tmp_path / "labels.json").write_text(json.dumps(table))
+    with pytest.raises(UserError, match=rf"labels\.json.*({said})"):
+        Labels.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"mean": 1, "mean": 2, "deviation": 1}', "{}", "[]", "{" * 9999])
+def test_forged_scales_are_refused(tmp_path, text):
+    (tmp_path / "labels.json").write_text(text)
+    with pytest.raises(UserError, match=r"labels\.json: no mean and deviation"):
+        tags.load("real", tmp_path)
+
+
+@pytest.mark.parametrize("deviation", [0, -1, float("nan"), float("inf"), None, True, "1", 10**30])
+def test_a_deviation_is_above_zero_and_finite(tmp_path, deviation):
+    (tmp_path / "labels.json").write_text(json.dumps({"mean": 1.5, "deviation": deviation}))
+    with pytest.raises(UserError, match=r"labels\.json: no mean and deviation"):
+        tags.load("real", tmp_path)
+    (tmp_path / "labels.json").write_text(json.dumps({"mean": deviation, "deviation": 2}))
+    if deviation not in (0, -1):
+        with pytest.raises(UserError, match=r"labels\.json: no mean and deviation"):
+            tags.load("real", tmp_path)
 
 
 def test_names_of_tags_and_those_not_known(tmp_path):

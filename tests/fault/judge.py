@@ -1,0 +1,303 @@
+"""Whether a run could have written what stands in one of its files: rules of the tests' own, which
+know the formats, but nothing of the code that reads them.
+
+A file is compared with what it was before the forger had it: a value may be another one of its kind
+(another weight, another rate, another word), but no vocabulary grows, and no shape changes.
+"""
+
+import json
+import math
+import struct
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SPECIAL = 4
+UNKNOWN = 3
+Table = dict[str, Any]
+
+
+class Lie(Exception):
+    """What no run writes."""
+
+
+def must(truth: Any) -> None:
+    if not truth:
+        raise Lie
+
+
+def could_be(name: str, before: Path, now: Path) -> bool:
+    """Whether the file `name` of the run `now` is one that a run such as `before` could have."""
+    try:
+        rule(name)(before / name, now / name)
+    except (
+        Lie,
+        OSError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        RecursionError,
+        struct.error,
+    ):
+        return False
+    return True
+
+
+def rule(name: str) -> Callable[[Path, Path], None]:
+    ending = name.rpartition(".")[2]
+    for pattern, found in RULES.items():
+        if name.endswith(pattern):
+            return found
+    return {"safetensors": tensors, "tokens": tokens, "offsets": offsets}.get(ending, anything)
+
+
+def anything(before: Path, now: Path) -> None:
+    """Nothing is known of it."""
+
+
+# JSON and TOML
+
+
+def strict(path: Path) -> Any:
+    """JSON without what the standard does not have, and with each key once."""
+
+    def once(pairs: list[tuple[str, Any]]) -> Table:
+        must(len({key for key, _ in pairs}) == len(pairs))
+        return dict(pairs)
+
+    def integer(digits: str) -> int:
+        must(len(digits) < 25)
+        return int(digits)
+
+    text = path.read_bytes().decode()
+    return json.loads(text, object_pairs_hook=once, parse_int=integer)
+
+
+def is_count(value: Any, low: int = 0) -> bool:
+    return type(value) is int and low <= value < 2**63
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def is_line(value: Any) -> bool:
+    if not isinstance(value, str) or {"\n", "\r", "\0"} & set(value):
+        return False
+    return not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def labels(before: Path, now: Path) -> None:
+    old, table = strict(before), strict(now)
+    must(table.keys() == old.keys())
+    if "mean" in old:
+        must(is_number(table["mean"]) and is_number(table["deviation"]) and table["deviation"] > 0)
+        return
+    names, counts = table["names"], table["counts"]
+    must(isinstance(names, list) and all(map(is_line, names)))
+    must(names == sorted(set(names)) and len(names) == len(old["names"]))
+    must(isinstance(counts, list) and len(counts) == len(names))
+    must(all(is_count(count, 1) for count in counts) and is_count(table["texts"], max(counts)))
+
+
+def scaler(before: Path, now: Path) -> None:
+    old, table = strict(before), strict(now)
+    must(table.keys() == old.keys())
+    names = table["variables"]
+    must(isinstance(names, list) and all(map(is_line, names)))
+    must(len(set(names)) == len(names) == len(old["variables"]))
+    for key in ("mean", "deviation"):
+        must(isinstance(table[key], list) and len(table[key]) == len(names))
+        must(all(map(is_number, table[key])))
+    must(all(value > 0 for value in table["deviation"]))
+    ends = [table["parts"][part] for part in ("train", "validation", "test")]
+    must(len(table["parts"]) == 3 and all(isinstance(pair, list) for pair in ends))
+    flat = [row for pair in ends for row in pair]
+    must(len(flat) == 6 and all(map(is_count, flat)) and flat == sorted(flat))
+    must(flat[0] == 0 < flat[1] == flat[2] and flat[3] == flat[4])
+    must(table["parts"]["validation"][1] == old["parts"]["validation"][1])
+
+
+def tokenizer(before: Path, now: Path) -> None:
+    old, tree = strict(before), strict(now)
+    inner, outer = {"vocab", "merges"}, {"model"}
+    must(_without(tree, outer) == _without(old, outer))
+    must(_without(tree["model"], inner) == _without(old["model"], inner))
+    kind, vocabulary = old["model"]["type"], tree["model"]["vocab"]
+    if kind == "Unigram":
+        must(isinstance(vocabulary, list) and all(len(entry) == 2 for entry in vocabulary))
+        must(all(is_number(score) and score <= 0 for _, score in vocabulary))
+        pieces = [piece for piece, _ in vocabulary]
+    else:
+        must(isinstance(vocabulary, dict) and all(map(is_count, vocabulary.values())))
+        must(sorted(vocabulary.values()) == list(range(len(vocabulary))))
+        pieces = sorted(vocabulary, key=lambda piece: int(vocabulary[piece]))
+    must(all(map(is_line, pieces)) and len(set(pieces)) == len(pieces))
+    must(len(pieces) == len(old["model"]["vocab"]))
+    must(pieces[:SPECIAL] == [" <pad>", " <start>", " <end>", " <unknown>"])
+    own = pieces[SPECIAL:]
+    short = {piece for piece in own if len(piece) == 1}
+    must("" not in own)
+    if kind == "WordLevel":
+        single = old["decoder"] is not None
+        must(len(short) == len(own) if single else not any(" " in piece for piece in own))
+        must(single or not any(set("\t\v\f") & set(piece) for piece in own))
+        return
+    was = {piece for piece in _pieces(old) if len(piece) == 1}
+    must(short == was >= set("".join(own)))
+    if kind == "BPE":
+        merges = tree["model"]["merges"]
+        must(isinstance(merges, list) and all(isinstance(pair, list) for pair in merges))
+        must({left + right for left, right in merges} == set(own) - short)
+        must(all(part in vocabulary for pair in merges for part in pair))
+
+
+def _pieces(tree: Table) -> list[str]:
+    vocabulary = tree["model"]["vocab"]
+    return [e[0] for e in vocabulary] if isinstance(vocabulary, list) else list(vocabulary)
+
+
+def _without(table: Table, keys: set[str]) -> str:
+    """The rest, without what is off anyway; as text, in which true is not 1."""
+    kept = {k: v for k, v in table.items() if k not in keys and v not in (None, False, [])}
+    return json.dumps(kept, sort_keys=True)
+
+
+COUNTS = ("update", "tokens", "best_update", "stale", "refused", "lowered", "counted")
+TIMES = ("seconds", "cpu_seconds", "memory")
+
+
+def progress(before: Path, now: Path) -> None:
+    old, table = strict(before), strict(now)
+    must({"update", "position", "scores"} <= table.keys() <= old.keys())
+    must(all(is_count(table[key]) for key in COUNTS if key in table))
+    must(all(is_number(table[key]) and table[key] >= 0 for key in TIMES if key in table))
+    for key in ("best", "loss", "lowest", "then"):
+        must(table.get(key) is None or is_number(table[key]))
+    must(table["position"].keys() == {"epoch", "index"})
+    must(all(map(is_count, table["position"].values())))
+    must(type(table.get("finished", False)) is bool)
+    must(all(is_count(table[key], -1) for key in ("recorded", "validated") if key in table))
+    must(all(map(is_number, table.get("sums", {}).values())))
+    must(all(map(is_count, table.get("signs", {}).values())))
+    must(all(key.isdecimal() and key.isascii() for key in table["scores"]))
+    must(all(type(value) in (int, float) for value in table["scores"].values()))
+    if now.parent.name != "model":
+        must(table["update"] == int(now.parent.name))
+    updates = [table.get(key, 0) for key in ("best_update", "recorded", "validated")]
+    must(max([*updates, *map(int, table["scores"])]) <= table["update"])
+
+
+def recipe(before: Path, now: Path) -> None:
+    """Types alone, and what no key can be: the ranges are many, and the recipes' own matter."""
+    old, table = (_flat(tomllib.loads(path.read_bytes().decode())) for path in (before, now))
+    must(table.keys() <= old.keys())
+    for key, value in table.items():
+        was = type(old[key])
+        must(type(value) is was or (was is float and type(value) is int))
+        must(was is not list or all(type(each) is str for each in value))
+        must(was is not float or math.isfinite(value))
+        must(was not in (int, float) or abs(value) < 2**63)
+        must("\0" not in "".join(value if was is list else [value] if was is str else []))
+
+
+def _flat(table: Table, prefix: str = "") -> Table:
+    found: Table = {}
+    for key, value in table.items():
+        inner = isinstance(value, dict)
+        found |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+    return found
+
+
+def choices(before: Path, now: Path) -> None:
+    now.read_bytes().decode()
+
+
+# Numbers
+
+
+def parsed(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors of a file: float32, one after the other without a gap, to the end."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    must(length <= len(data) - 8)
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    rest, place, found = data[8 + length :], 0, {}
+    for name, about in sorted(header.items(), key=lambda pair: pair[1]["data_offsets"]):
+        must(about["dtype"] == "F32" and all(is_count(size, 1) for size in about["shape"]))
+        first, end = about["data_offsets"]
+        must(first == place and end - first == 4 * math.prod(about["shape"]))
+        found[name] = np.frombuffer(rest[first:end], "<f4").reshape(about["shape"])
+        place = end
+    must(place == len(rest))
+    return found
+
+
+def tensors(before: Path, now: Path) -> None:
+    old, found = parsed(before), parsed(now)
+    must(found.keys() == old.keys())
+    for name, value in found.items():
+        must(value.shape == old[name].shape and np.isfinite(value).all())
+        if name.endswith(("head.temperature", "head.deviation")):
+            must((value > 0).all())
+        if name.endswith("/exp_avg_sq"):
+            must((value >= 0).all())
+        if name.endswith("/step"):
+            must(value >= 1)
+
+
+def array(before: Path, now: Path) -> None:
+    old = np.load(before)
+    data = now.read_bytes()
+    must(data[:8] == before.read_bytes()[:8])
+    length = int.from_bytes(data[8:10], "little")
+    header = data[10 : 10 + length].decode("latin1")
+    was = before.read_bytes()[10 : 10 + int.from_bytes(before.read_bytes()[8:10], "little")]
+    must(header.split() == was.decode("latin1").split())
+    values = np.frombuffer(data[10 + length :], "<f8")
+    must(values.size == old.size and np.isfinite(values).all())
+
+
+def offsets(before: Path, now: Path) -> None:
+    old, found = (np.frombuffer(path.read_bytes(), "<i8").tolist() for path in (before, now))
+    must(len(found) == len(old) and found[0] == 0 and found == sorted(found))
+    must(found[-1] == old[-1])
+    if ".labels." in now.name or (now.parent / now.name.replace("symbols", "labels")).exists():
+        must(found == old)  # else they are not of the same words
+
+
+def tokens(before: Path, now: Path) -> None:
+    """A count of pieces or letters must be what it was; symbols and labels may be others."""
+    run, (part, kind, _) = before.parents[1], now.name.split(".")
+    data, was = now.read_bytes(), before.read_bytes()
+    must(len(data) == len(was) and (kind not in ("pieces", "letters") or data == was))
+    count = np.frombuffer(before.with_suffix(".offsets").read_bytes(), "<i8")[-1]
+    found = np.frombuffer(data, "<u4" if count and len(data) // count == 4 else "<u2")
+    if kind == "labels" and "mean" in (table := strict(run / "labels.json")):
+        must(not np.isinf(found.view("<f4")).any())
+    elif kind == "labels":
+        one = 'task = "classify"' in (run / "recipe.toml").read_text(encoding="utf-8")
+        low, high = one and part == "train", len(table["names"]) + 1
+        must(not found.size or (found.min() >= low and found.max() < high))
+    elif kind not in ("pieces", "letters"):
+        side = {"symbols": "source"}.get(kind, kind)
+        path = run / f"{side}.tokenizer.json"
+        high = len(strict(path)["model"]["vocab"]) if path.is_file() else 0
+        ends = not (run / "source.tokenizer.json").is_file()  # of lines, in a language model
+        must(not found.size or (found.min() >= UNKNOWN - ends and found.max() < high))
+
+
+RULES: dict[str, Callable[[Path, Path], None]] = {
+    "labels.json": labels,
+    "series.json": scaler,
+    ".tokenizer.json": tokenizer,
+    "progress.json": progress,
+    "recipe.toml": recipe,
+    "choices.txt": choices,
+    "series.npy": array,
+}
