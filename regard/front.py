@@ -14,7 +14,7 @@ from regard.doctor import examination
 from regard.doctor.findings import Finding
 from regard.errors import RecipeError, UserError
 from regard.interop import ctranslate2
-from regard.interop.conversion import Quantization
+from regard.interop.conversion import Quantization, unavailable
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Comparison, Score, paired_bootstrap
@@ -54,17 +54,20 @@ class Predictor:
         self.run = run
         self.task = run.task
         self.met: list[str] = []
-        """What could not be used of the choices, and of the checkpoints."""
+        """What could not be used of the choices and the checkpoints, and how near quantized
+        numbers come."""
         if choices is not None:
             self._choose_among(choices)
         self._known = inspect.signature(self.task.predict).parameters
-        self._loaded = run.loaded(checkpoint, pick(device, "device"))
+        self._quantization, self._shortlist = quantization, shortlist
+        place = pick(device, "device")
+        self._engine = self._settled(engine, place)
+        self._loaded = run.loaded(checkpoint, place)
         self.model, self.progress = self._loaded.model, self._loaded.progress
         self.met += self._loaded.notes
-        self._quantization = quantization
-        self._shortlist = shortlist
-        self._engine = self._settled(engine)
         self._opened: ctranslate2.Engine | None = None
+        if not self._exact:
+            self._open()
         # One sentence at a time asks again and again.
         self._choose = cache(partial(ctranslate2.choose, run.recipe, self.task.sizes))
         self._obstacle = cache(partial(ctranslate2.obstacle, run.recipe, self.task.sizes))
@@ -80,17 +83,21 @@ class Predictor:
         task.choices = None if given == Path("none") else task.among(given, report)
         self.met = report.summary()[1:]
 
-    def _settled(self, engine: Engine) -> Engine:
+    @property
+    def _exact(self) -> bool:
+        """Whether any engine gives what the model itself does."""
+        return self._quantization == "float32" and not self._shortlist
+
+    def _settled(self, engine: Engine, device: str) -> Engine:
         """The engine that is asked for: only CTranslate2 quantizes and has shortlists, and only
         torch has choices."""
-        exact = self._quantization == "float32" and not self._shortlist
         if getattr(self.task, "choices", None) is not None:
-            if engine == "ctranslate2" or not exact:
+            if engine == "ctranslate2" or not self._exact:
                 raise RecipeError(
                     "choices: CTranslate2 writes any text; take the torch engine, or --choices none"
                 )
             return "torch"
-        if engine != "ctranslate2" and exact:
+        if engine != "ctranslate2" and self._exact:
             return engine
         if engine == "torch" and self._shortlist:
             raise RecipeError("shortlist: torch's search has the whole vocabulary")
@@ -100,7 +107,19 @@ class Predictor:
             )
         if "finder" not in self._known:
             raise RecipeError(f"engine: ctranslate2 does not do the task {self.run.recipe.kind}")
+        if reason := unavailable(self._quantization, self._shortlist):
+            raise RecipeError(reason)
+        if reason := ctranslate2.unfit(self.run.recipe, device):
+            raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
         return "ctranslate2"
+
+    def _open(self) -> ctranslate2.Engine:
+        if self._opened is None:
+            self._opened = ctranslate2.engine(
+                self.run, self._loaded, self._quantization, shortlist=self._shortlist
+            )
+            self.met += self._opened.notes
+        return self._opened
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
         """The recipe's search, or another; `options` are keys of that search's section."""
@@ -131,11 +150,7 @@ class Predictor:
                 return None
         elif reason := self._obstacle(*asked, prefixes=prefixes):
             raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
-        if self._opened is None:
-            self._opened = ctranslate2.engine(
-                self.run, self._loaded, self._quantization, shortlist=self._shortlist
-            )
-        return partial(self._opened.find, log_probs=details)
+        return partial(self._open().find, log_probs=details)
 
     def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:
         """One text for each input, in order. Options: those of `predictions`."""

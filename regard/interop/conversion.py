@@ -7,6 +7,7 @@ probability, as in `regard.search`.
 
 import importlib.util
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,26 +21,49 @@ from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.errors import UserError
 from regard.model import Model
 
-Quantization = Literal[
-    "float32", "int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"
-]
+Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
 FORBIDDEN = (PAD, START, UNKNOWN)
 NEVER = -30_000.0
 """A logit that has no probability beside any other; float16 holds it, too."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 
 
-def installed() -> bool:
-    return importlib.util.find_spec("ctranslate2") is not None
+@cache
+def missing() -> str | None:
+    """Why there is no CTranslate2, and what to do; None if there is."""
+    if importlib.util.find_spec("ctranslate2") is None:
+        return "CTranslate2 is not installed: pip install ctranslate2"
+    try:
+        import ctranslate2.specs  # noqa: F401
+    except (ImportError, OSError) as error:  # made for another system, or a part of it is gone
+        return f"CTranslate2 cannot be loaded ({error}): pip install --force-reinstall ctranslate2"
+    return None
 
 
 def library() -> Any:
-    if not installed():
-        raise UserError("CTranslate2 is not installed: pip install 'regard[ctranslate2]'")
+    if reason := missing():
+        raise UserError(reason)
     import ctranslate2
     import ctranslate2.specs
 
     return ctranslate2
+
+
+def computable() -> list[str]:
+    """The numbers that CTranslate2 computes with on this processor."""
+    return sorted(library().get_supported_compute_types("cpu"))
+
+
+def unavailable(quantization: Quantization = "float32", shortlist: bool = False) -> str | None:
+    """Why this machine has no such engine, beginning with the option at fault; None if it has."""
+    exact = quantization == "float32"
+    if reason := missing():
+        option = "engine" if exact and not shortlist else "shortlist" if exact else "quantization"
+        return f"{option}: {reason}"
+    if not exact and quantization not in computable():
+        there = ", ".join(computable())
+        return f"quantization: on this processor CTranslate2 has no {quantization}, only {there}"
+    return None
 
 
 def lengths(recipe: Recipe) -> tuple[int, int]:
@@ -65,13 +89,42 @@ def save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization)
     target.projection.bias[list(FORBIDDEN)] = NEVER
 
     both = specs.TransformerSpec(source, target)
+    narrow = quantization in ("int8", "int8_float32")
+    if narrow:
+        specs.model_spec.visit_spec(both, _round)
     both.register_source_vocabulary(names(range(len(source.embeddings[0].weight))))
     both.register_target_vocabulary(names(range(len(target.embeddings.weight))))
     both.config.bos_token = both.config.decoder_start_token = str(START)
     both.config.eos_token, both.config.unk_token = str(END), str(UNKNOWN)
     both.validate()
-    both.optimize(quantization)
+    both.optimize(None if narrow else quantization)
     both.save(str(folder))
+
+
+def _round(spec: Any, name: str, value: Any) -> None:
+    """Put int8 and its scales where CTranslate2 has room for scales."""
+    if name.rpartition("/")[2] == "weight" and hasattr(spec, "weight_scale"):
+        spec.weight, spec.weight_scale = int8(value)
+
+
+def int8(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """q = round(s w), with a scale s for each row, such that no processor's products overflow.
+
+    A product x·w of bytes, x in 0 … 255, is summed in 32 bits where the processor has an
+    instruction for it (VNNI on x86, any ARM). Older x86 processors first add two neighbours,
+    x₁q₁ + x₂q₂, in 16 bits, and what does not fit is cut off at ± 32,767. It fits for every x
+    if the positive ones of q₁ and q₂ are together at most 128, and the negative ones, too:
+    255 · 128 = 32,640. So s = 127 / m, m the largest such sum in the row; rounding adds at most ½
+    to each of the two. The largest |q| in a row is then about 95 instead of 127.
+    """
+    rows, width = weight.shape
+    pairs = np.pad(weight, ((0, 0), (0, width % 2))).reshape(rows, -1, 2)
+    sums = [np.maximum(pairs, 0).sum(-1).max(1), np.maximum(-pairs, 0).sum(-1).max(1)]
+    most = np.maximum(*sums)
+    most[most == 0] = 127.0
+    # In a row of denormal numbers the scale must stay finite.
+    scale = (127.0 / np.maximum(most, 127.0 / np.finfo(np.float32).max)).astype(np.float32)
+    return np.rint(weight * scale[:, None]).astype(np.int8), scale
 
 
 def _stack(kind: Any, config: Any, part: Any, length: int) -> Any:

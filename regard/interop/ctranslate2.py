@@ -5,14 +5,16 @@ The definitions of greedy and beam search are those of `regard.search`.
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from math import expm1, isfinite, log
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -25,27 +27,27 @@ from regard.encoders import transformer as encoder
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens
-from regard.interop import shortlist as shortlists
+from regard.interop import nearness, shortlist as shortlists
 from regard.interop.conversion import (
     ACTIVATIONS,
     FORBIDDEN,
     Quantization,
-    installed,
     lengths,
     library,
+    missing,
     names,
     save,
 )
 from regard.model import Model
 from regard.parts import Part, module
 from regard.runs import Loaded, Run
-from regard.search import Hypothesis, Request, impossible
-from regard.tasks.translate import SIDES, collate
+from regard.search import Hypothesis, Request, beam, greedy, impossible
+from regard.tasks.translate import SIDES, Task
 from regard.train.device import cores
 from regard.train.manifest import sync
 from regard.types import Sizes
 
-FORMAT = 1
+FORMAT = 2
 TOLERANCE = 1e-3
 """How far a log-probability in float32 may be from the original's."""
 
@@ -75,14 +77,19 @@ def supports(recipe: Recipe) -> str | None:
     return None
 
 
+def unfit(recipe: Recipe, device: str = "cpu") -> str | None:
+    """Why no search over this recipe's model is for CTranslate2; None if some are."""
+    if torch.device(device).type != "cpu":
+        return f"the model is on {device}"
+    return supports(recipe)
+
+
 def obstacle(
     recipe: Recipe, sizes: Sizes, search: Part, device: str = "cpu", *, prefixes: bool = False
 ) -> str | None:
     """Why this search over this recipe's model is for torch; None if CTranslate2 does the same."""
-    if reason := supports(recipe):
+    if reason := unfit(recipe, device):
         return reason
-    if torch.device(device).type != "cpu":
-        return f"the model is on {device}"
     if prefixes:
         return "CTranslate2 takes a forced prefix as certain, regard as probable as it is"
     if search.kind not in ("greedy", "beam"):
@@ -107,9 +114,10 @@ def choose(
     available: bool | None = None,
 ) -> Literal["torch", "ctranslate2"]:
     """What `auto` stands for: CTranslate2 where it is installed and does the same."""
-    there = installed() if available is None else available
-    able = there and obstacle(recipe, sizes, search, device, prefixes=prefixes) is None
-    return "ctranslate2" if able else "torch"
+    if obstacle(recipe, sizes, search, device, prefixes=prefixes) is not None:
+        return "torch"
+    there = missing() is None if available is None else available
+    return "ctranslate2" if there else "torch"
 
 
 def _beams(search: Part) -> tuple[int, int]:
@@ -141,7 +149,7 @@ def convert(
 
 
 def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
-    """max |log p − log p′| over random pairs; what is forbidden takes no probability."""
+    """max |log p − log p′| over random pairs."""
     parts: Any = model
     chance = np.random.default_rng(1)
     sizes = (len(parts.input.embedding.weight), len(parts.head.weight))
@@ -149,17 +157,9 @@ def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
         [chance.integers(UNKNOWN + 1, size, min(n, most - 1)).tolist() for n in (1, 3, 7, 13)]
         for size, most in zip(sizes, lengths(recipe), strict=True)
     )
-    training = model.training
-    model.eval()
-    with torch.inference_mode():
-        batch = collate(sources, targets, range(len(sources))).to(model.device)
-        hidden, _ = model.decode(batch["target_in"], model.start(batch))
-        logits = model.head.logits(hidden).float()
-        logits[..., list(FORBIDDEN)] = -torch.inf
-        ours = logits.log_softmax(-1).gather(-1, batch["target_out"][..., None])[..., 0].cpu()
-    model.train(training)
-    theirs = torch.tensor([value for row in engine.score(sources, targets) for value in row])
-    return float((ours[batch["target_mask"].cpu()] - theirs).abs().max())
+    ours = [*chain(*nearness.forced(model, sources, targets))]
+    theirs = [*chain(*engine.score(sources, targets))]
+    return float(np.abs(np.subtract(ours, theirs)).max())
 
 
 # Finding outputs
@@ -183,15 +183,24 @@ class Engine:
         shortlist: bool = False,
     ) -> None:
         self._batch, self._shortlist = batch, shortlist
+        self.notes: list[str] = []
+        """What the user should know of it."""
         try:
-            self._translator = library().Translator(
-                str(folder),
-                inter_threads=workers or max(1, cores() // threads),
-                intra_threads=threads,
-                max_queued_batches=-1,
-            )
-        except RuntimeError as error:
+            with _quiet():
+                self._translator = library().Translator(
+                    str(folder),
+                    inter_threads=workers or max(1, cores() // threads),
+                    intra_threads=threads,
+                    max_queued_batches=-1,
+                )
+        except (RuntimeError, ValueError) as error:
             raise UserError(f"{folder}: {error}") from None
+
+    @property
+    def computed(self) -> str:
+        """The numbers that it computes with: others than it was written in, where the processor
+        has none of those."""
+        return str(self._translator.compute_type)
 
     def find(
         self,
@@ -262,6 +271,17 @@ class Engine:
         return [result.result().log_probs for result in results]
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without CTranslate2's own remark on numbers that the processor lacks: we say it."""
+    level = library().get_log_level()
+    library().set_log_level(max(level, logging.ERROR))
+    try:
+        yield
+    finally:
+        library().set_log_level(level)
+
+
 def options(search: Part) -> dict[str, Any]:
     """A search as options of translate_batch. Scores count the end only where it is returned."""
     beams, _ = _beams(search)
@@ -299,13 +319,22 @@ def engine(
     **threads: Any,
 ) -> Engine:
     """The engine of a run, or of a model that was loaded from it. The model is converted once, and
-    kept in the run's folder `engines`."""
+    kept in the run's folder `engines`; how near it is to the original is measured once for each
+    kind of processor."""
     loaded = run.loaded(checkpoint) if isinstance(checkpoint, str) else checkpoint
 
     def write(folder: Path) -> None:
         convert(loaded.model, run.recipe, folder, quantization)
         if shortlist:
             add_shortlist(run, folder)
+
+    def opened(folder: Path) -> Engine:
+        made = Engine(folder, shortlist=shortlist, **threads)
+        if quantization != "float32" or shortlist:
+            what = f"{quantization} with a shortlist" if shortlist else quantization
+            said = _nearness(run, loaded.model, made, folder, quantization)
+            made.notes += [f"{what}: {text}" for text in said]
+        return made
 
     kind = f"{quantization}-shortlist" if shortlist else quantization
     name = f"ctranslate2-{kind}-{_identity(loaded.sha256, run.recipe)}"
@@ -317,8 +346,29 @@ def engine(
         except OSError:  # no room, or no right to write: make do without keeping it
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as elsewhere:
                 write(Path(elsewhere))
-                return Engine(Path(elsewhere), shortlist=shortlist, **threads)
-    return Engine(folder, shortlist=shortlist, **threads)
+                return opened(Path(elsewhere))
+    return opened(folder)
+
+
+def _nearness(
+    run: Run, original: Model, made: Engine, folder: Path, quantization: Quantization
+) -> list[str]:
+    """What is to be said of an engine: how near it is once, and always what is not as it should."""
+    found = nearness.kept(folder)
+    known = found is not None
+    if found is None:
+        task = cast(Task, run.task)
+        found = nearness.measure(task, original, made, comparable(run.recipe, task.sizes))
+        nearness.keep(found, folder)
+    instead = found.instead(quantization)
+    return ([instead] if instead else []) + ([] if known and not found.far else [str(found)])
+
+
+def comparable(recipe: Recipe, sizes: Sizes) -> Part:
+    """The recipe's search, or where CTranslate2 does not do it, one that it does."""
+    others = (Part("beam", beam.Config()), Part("greedy", greedy.Config()))
+    able = (p for p in (recipe.task.search, *others) if obstacle(recipe, sizes, p) is None)
+    return next(able, others[-1])
 
 
 def add_shortlist(run: Run, folder: Path) -> None:
@@ -336,7 +386,8 @@ def add_shortlist(run: Run, folder: Path) -> None:
 
 def _identity(weights: str, recipe: Recipe) -> str:
     """Changes with the weights, whose hash is given, with what else is converted, and with how."""
-    basis = [FORMAT, weights, lengths(recipe)]
+    binary = library().specs.model_spec.CURRENT_BINARY_VERSION
+    basis = [FORMAT, binary, weights, lengths(recipe)]
     return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
 
 
@@ -345,6 +396,7 @@ def whole(folder: Path) -> Iterator[Path]:
     """A folder to write into, which gets its name once all of it is there."""
     writing = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     shutil.rmtree(writing, ignore_errors=True)
+    absent = [parent for parent in folder.parents if not parent.exists()]
     writing.mkdir(parents=True)
     try:
         yield writing
@@ -359,3 +411,7 @@ def whole(folder: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(writing, ignore_errors=True)
+        if not folder.is_dir():
+            for parent in absent:
+                with suppress(OSError):  # somebody else uses it by now
+                    parent.rmdir()

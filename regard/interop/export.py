@@ -1,47 +1,30 @@
 """A trained model as a folder that CTranslate2 and tokenizers can use without regard."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from tokenizers import Tokenizer as Library, decoders, normalizers
 
 from regard import __version__
-from regard.data.tokenizers import END, UNKNOWN, Tokenizer
+from regard.data.tokenizers import END, Tokenizer
 from regard.errors import UserError
-from regard.interop.conversion import Quantization
+from regard.interop.conversion import Quantization, missing
 from regard.interop.ctranslate2 import (
     FORMAT,
     TOLERANCE,
     Engine,
     add_shortlist,
+    comparable,
     convert,
-    obstacle,
     options,
     supports,
     whole,
 )
-from regard.model import Model
-from regard.parts import Part
+from regard.interop.nearness import Nearness, measure
 from regard.runs import Run
-from regard.search import beam
 from regard.tasks.translate import SIDES, Task
-
-SAMPLES = 16
-"""Sentences on which an export is compared with the original."""
-
-
-@dataclass(frozen=True)
-class Parity:
-    """What a converted model makes of a few sentences, beside what the original does."""
-
-    sentences: int
-    equal: float
-    """The share of sentences whose output is the same."""
-    difference: float
-    """The largest difference of two scores, or of two log-probabilities of equal outputs."""
 
 
 def export(
@@ -51,16 +34,17 @@ def export(
     checkpoint: str = "final",
     *,
     shortlist: bool = False,
-) -> Parity:
+) -> Nearness:
     """Write a folder that CTranslate2 and tokenizers can use alone; its README.md says how."""
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder} exists and is not empty")
     recipe = run.recipe
+    if reason := missing():
+        raise UserError(f"export: {reason}")
     if reason := supports(recipe):
         raise UserError(f"{run.folder} cannot be exported to CTranslate2: {reason}")
-    task, model, own = cast(Task, run.task), run.model(checkpoint), recipe.task.search
-    task.choices = None  # CTranslate2 writes any text
-    search = Part("beam", beam.Config()) if obstacle(recipe, task.sizes, own) else own
+    task, model = cast(Task, run.task), run.model(checkpoint)
+    search = comparable(recipe, task.sizes)
     try:
         with whole(folder) as writing:
             convert(model, recipe, writing, quantization)
@@ -68,9 +52,9 @@ def export(
                 _alone(tokenizer, writing / f"{side}.tokenizer.json")
             if shortlist:
                 add_shortlist(run, writing)
-            found = parity(task, model, Engine(writing, shortlist=shortlist), search)
+            found = measure(task, model, Engine(writing, shortlist=shortlist), search)
             exact = quantization == "float32" and not shortlist
-            if exact and not found.difference <= TOLERANCE:
+            if exact and not (found.difference <= TOLERANCE and found.score <= TOLERANCE):
                 raise UserError(f"the exported model is not the original: {found}")
             card = {
                 "format": FORMAT,
@@ -90,32 +74,6 @@ def export(
     return found
 
 
-def parity(task: Task, model: Model, engine: Engine, search: Part) -> Parity:
-    """Compare the engine with our own search on a few sentences."""
-    lines = _samples(task)
-    ours = list(task.predict(model, lines, search))
-    theirs = list(task.predict(model, lines, search, finder=engine.find))
-    pairs = list(zip(ours, theirs, strict=True))
-    off = [abs(a.score - b.score) for a, b in pairs]
-    same = [(a, b) for a, b in pairs if a.tokens == b.tokens]
-    for a, b in same:
-        off += [abs(x - y) for x, y in zip(a.log_probs, b.log_probs, strict=True)]
-    return Parity(len(lines), len(same) / len(lines), max(off))
-
-
-def _samples(task: Task) -> list[str]:
-    """Sentences of the validation part, or symbols at random where the data is not there."""
-    try:
-        lines = [line for line in task.references("validation")[0] if line.strip()]
-    except UserError:
-        lines = []
-    if not lines:
-        chance = np.random.default_rng(1)
-        rows = [chance.integers(UNKNOWN + 1, len(task.source), n + 1) for n in range(SAMPLES)]
-        lines = [task.source.decode(row.tolist()) or "?" for row in rows]
-    return lines[:SAMPLES]
-
-
 def _alone(tokenizer: Tokenizer, path: Path) -> None:
     """Write a tokenizer that needs nothing but the library: also the first blank is its matter."""
     tokenizer.save(path)
@@ -129,12 +87,14 @@ def _alone(tokenizer: Tokenizer, path: Path) -> None:
 
 
 def _readme(card: dict[str, Any]) -> str:
-    found = card["parity"]
+    found = Nearness(**card["parity"])
+    instead = found.instead(card["quantization"])
     return README.format(
         bound=BOUND if card["output"]["choices"] else "",
         quantization=card["quantization"],
-        equal=f"{found['equal']:.0%} of {found['sentences']} sentences",
-        difference=f"{found['difference']:.1g}",
+        processor=found.processor,
+        instead=f"; {instead}" if instead else "",
+        found=found,
     )
 
 
@@ -144,8 +104,8 @@ The original chooses its outputs from a list; this one writes any text.
 README = """\
 # A translation model for CTranslate2
 
-Weights in {quantization}. Compared with the original when it was written: the same output for
-{equal}, scores within {difference}.
+Weights in {quantization}. Compared with the original when it was written (on {processor}{instead}):
+{found}.
 {bound}
     pip install ctranslate2 tokenizers
 
@@ -157,8 +117,8 @@ from pathlib import Path
 from ctranslate2 import Translator
 from tokenizers import Tokenizer
 
-sys.stdin.reconfigure(encoding="utf-8")
-sys.stdout.reconfigure(encoding="utf-8")
+for stream in (sys.stdin, sys.stdout):
+    stream.reconfigure(encoding="utf-8")
 folder = Path(sys.argv[1])  # this folder
 card = json.loads((folder / "regard.json").read_text(encoding="utf-8"))
 source = Tokenizer.from_file(str(folder / "source.tokenizer.json"))

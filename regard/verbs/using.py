@@ -338,10 +338,11 @@ def export(
         parity = write(opened, folder, quantization, checkpoint, shortlist=shortlist)
     if opened.recipe.task.output.choices:
         display.warn(f"{folder} writes any text: CTranslate2 knows no choices (output.choices)")
+    if instead := parity.instead(quantization):
+        display.warn(f"{folder}: {instead}")
+    if parity.far:
+        display.warn(f"{folder}: {quantization}: {parity}")
     if json:
         say({"folder": str(folder), "to": to, "parity": asdict(parity)})
-    else:
-        print(
-            f"{folder}: of {parity.sentences} sentences {parity.equal:.0%} come out the same, "
-            f"scores differ by at most {parity.difference:.2g}"
-        )
+    elif not parity.far:
+        print(f"{folder}: {quantization}: {parity}")
