@@ -2,9 +2,6 @@
 
 import os
 
-INTERRUPTED = 130
-"""The exit code."""
-
 
 def main() -> None:
     """The command line. Ctrl-C while it is being imported ends it at once: a library in the middle
@@ -12,19 +9,20 @@ def main() -> None:
     try:
         import signal
 
-        heard = signal.getsignal(signal.SIGINT)
-        if heard is signal.default_int_handler:  # where a shell has it ignored, it stays ignored
+        usual = signal.default_int_handler
+        if signal.getsignal(signal.SIGINT) is usual:  # where a shell has it ignored, it stays so
             signal.signal(signal.SIGINT, _stop)
         from regard.cli import main as run
 
-        signal.signal(signal.SIGINT, heard)
+        if signal.getsignal(signal.SIGINT) is _stop:
+            signal.signal(signal.SIGINT, usual)
     except KeyboardInterrupt:
-        os._exit(INTERRUPTED)
+        _stop()
     run()
 
 
-def _stop(number: int, frame: object) -> None:
-    os._exit(INTERRUPTED)
+def _stop(*_: object) -> None:
+    os._exit(130)  # as a shell has it: 128 + SIGINT
 
 
 if __name__ == "__main__":

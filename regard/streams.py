@@ -80,6 +80,8 @@ def standard() -> Iterator[Callable[[], OSError | None]]:
     output = _Output(1, "w", closefd=False) if _ours(sys.stdout, 1) else None
     if output is not None:
         sys.stdout = _text(output, sys.stdout)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if _ours(sys.stderr, 2):
         sys.stderr = _text(_Error(2, "w", closefd=False), sys.stderr)
     for stream in (sys.stdout, sys.stderr):

@@ -34,6 +34,13 @@ Progress = Callable[[str, int, int], None]
 
 def home() -> Path:
     """Where the sets are kept: $REGARD_DATA, or the platform's folder for caches."""
+    try:
+        return _home()
+    except RuntimeError as error:
+        raise UserError(f"set $REGARD_DATA to the folder of the data sets: {error}") from None
+
+
+def _home() -> Path:
     if chosen := os.environ.get("REGARD_DATA"):
         return Path(chosen).expanduser()
     if sys.platform == "darwin":

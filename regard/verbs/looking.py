@@ -6,7 +6,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from regard import streams
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, say, whole, whole_file
 
 
@@ -121,7 +121,7 @@ def data(
     if name is None:
         raise RecipeError(f"data {action}: which one? `regard data list` has them all")
     if action == "get":
-        local = source.expanduser() if source else None
+        local = _expanded(source) if source else None
         with display.waiting(f"getting {name}") as far:
             folder = catalogue.get(name, local, progress=far)
         say({"name": name, "folder": str(folder)} if json else str(folder))
@@ -129,6 +129,14 @@ def data(
         entry = catalogue.describe(name)
         sample = catalogue.sample(name, 3) if entry["present"] else {}
         display.data_set(entry, sample, as_json=json)
+
+
+def _expanded(folder: Path) -> Path:
+    """A shell leaves the ~ where it does not know whose home is meant."""
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise UserError(f"--from {folder}: {error}") from None
 
 
 def keys(task: Positional[str] = "translate", *, json: Flag = False) -> None:

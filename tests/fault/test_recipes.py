@@ -3,7 +3,8 @@
 A case is a sound recipe of some task with a few keys changed, to values that are sound for that
 key, or hostile, or anything at all. It comes as a file, as changes on the command line, or as a
 table from Python. What is taken must come out of its own `recipe.toml` unchanged and have a model
-that can be built, without memory, for vocabularies of the size that it asks for.
+that can be built, without memory, for vocabularies of the size that it asks for; its files and its
+device are there, or refused as well.
 """
 
 import datetime
@@ -20,9 +21,11 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regard import config
 from regard.config import Recipe
+from regard.data.files import PARTS
 from regard.errors import RecipeError, UserError
 from regard.model import build
 from regard.parts import kinds
+from regard.train import device
 from regard.types import Sizes
 from regard.values import Items, Range
 from tests import small_runs
@@ -30,7 +33,7 @@ from tests.fault.conftest import FULL, Tally
 from tests.recipe_keys import Key, keys
 
 pytestmark = pytest.mark.timeout(3600)
-SECONDS = 5.0
+SECONDS = 15.0
 """Of processor time: more is a way to make a machine busy by a recipe."""
 CASES = 20_000 if FULL else 200
 TASKS = kinds("tasks")
@@ -124,8 +127,9 @@ def changes(draw: Any, task: str) -> list[Change]:
         how = draw(st.integers(0, 9))
         text = draw(st.sampled_from(TEXTS)) if how == 0 else None
         odd = draw(st.sampled_from(NAMES)) if how == 1 else None
-        values = sound(key) if how < 6 else st.sampled_from(NASTY) | st.integers() | st.floats()
-        found.append(Change(key.name if odd is None else odd, draw(values | st.text()), text))
+        hostile = st.sampled_from(NASTY) | st.integers() | st.floats() | st.text()
+        value = draw(sound(key) if how < 8 else hostile)
+        found.append(Change(key.name if odd is None else odd, value, text))
     return found
 
 
@@ -209,12 +213,26 @@ def tried(load: Any, base: dict[str, Any], found: list[Change], folder: Path) ->
     again = folder / "again.toml"
     again.write_text(config.dump(recipe), encoding="utf-8")
     assert config.load(again) == recipe
-    try:
-        with torch.device("meta"):
-            build(recipe.model, sizes(recipe))
-    except RecipeError as error:
-        refused_well(error)
+    for step in (find_files, device.resolve, build_model):
+        try:
+            with recipe.place.located():
+                step(recipe)
+        except RecipeError as error:
+            refused_well(error)
     return "taken"
+
+
+def find_files(recipe: Recipe) -> None:
+    data = recipe.task.data
+    for part in PARTS:
+        assert all(path.is_file() for path in (data.paths(part) if hasattr(data, "paths") else ()))
+    if hasattr(data, "path") and hasattr(data, "file"):
+        assert data.path.is_file()
+
+
+def build_model(recipe: Recipe) -> None:
+    with torch.device("meta"):
+        build(recipe.model, sizes(recipe))
 
 
 def test_recipes_at_random(bases: dict[str, Any], tmp_path: Path, tally: Tally):

@@ -203,6 +203,12 @@ def test_a_local_folder_without_the_files_is_refused(home, put_set, tmp_path):
 # From the network
 
 
+def test_a_home_that_nobody_knows(monkeypatch):
+    monkeypatch.setenv("REGARD_DATA", "~nosuchuser/data")
+    with pytest.raises(UserError, match=r"set \$REGARD_DATA to the folder of the data sets: "):
+        catalogue.home()
+
+
 def test_files_archives_and_folders_are_downloaded_once(home, put_set, server):
     address, public, asked = server
     members = {"top/data/b.txt": b"two\n", "top/c.txt": b"three\n", "top/b.txt.old": b""}

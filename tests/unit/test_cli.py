@@ -161,6 +161,14 @@ def test_a_wrong_call_is_told_what_is_right(arguments: tuple[str, ...], hint: st
         (("train", "RECIPE", "--from", "nowhere"), 1, "nowhere does not exist"),
         (("data", "get", "nothing"), 1, "nothing"),
         (("data", "show", "multi3k"), 1, "multi30k"),
+        (("data", "get", "multi30k", "--from", "~nosuchuser"), 1, "--from ~nosuchuser: Could not"),
+        (("predict", "RUN", "--checkpoint", "²"), 1, "no checkpoint '²'; there are 50, 100, 150"),
+        (("predict", "RUN", "--length", "10" * 30), 2, "≤ 10,000,000"),
+        (("predict", "RUN", "--batch", "9" * 30), 2, "must be ≥ 1 and ≤ 1,000,000,000"),
+        (("compare", "RUN", "FOLDER", "--samples", "9" * 30), 2, "must be ≥ 1 and ≤ 1,000,000"),
+        (("predict", "RUN", "--prefix", "\udcff"), 1, r"prefixes[0]: '\udcff' has '\udcff'"),
+        (("inspect", "RUN", "\udcff"), 1, r"texts[0]: '\udcff' has '\udcff'"),
+        (("inspect", "RUN", "ka", "--length", "9" * 30), 2, "must be ≥ 1 and ≤ 10,000,000"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(

@@ -256,5 +256,5 @@ def test_a_head_sees_as_many_positions_as_the_encoder_gives(
     """12 steps of 16 numbers, and one variable for each of 4 steps."""
     model = {"input": {}, "encoder": encoder, "head": {"readout": "flatten"}}
     recipe = config.from_table(small_runs.table("forecast", model, tmp_path))
-    made: Any = build(recipe.model, Sizes(values=1, length=12, steps=4))
-    assert tuple(made.head.project.weight.shape) == (4, 12 * 16)
+    head: Any = build(recipe.model, Sizes(values=1, length=12, steps=4)).head
+    assert tuple(head.project.weight.shape) == (4, 12 * 16)
