@@ -5,7 +5,7 @@ import math
 import random
 import struct
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ class Raw(str):
     """What stands in a JSON file as it is, though it is no JSON, or none that Python writes."""
 
 
+LATER = ("manifest.json", "metrics.jsonl", "curves.png", "curves.svg")
+"""Files of a run's folder that were not there when it was made."""
 DEEP = 3000
 NASTY: list[Any] = [
     None, True, False, 0, 1, -1, 3, 2**31, 2**63, 2**64, 10**30, 0.5, -0.0, 1e-320, 1e308,
@@ -63,20 +65,26 @@ EXPLOSIVE: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-def agree(run: Path) -> None:
-    """Make all manifests, and the sums of stores, agree with what is there."""
+def agree(run: Path, kept: Collection[str] = ()) -> None:
+    """Make all manifests, and the sums of stores, agree with what is there, but those `kept`."""
     for sums in (run / "store").glob("*.sha256"):
-        names = [line.split()[1] for line in sums.read_text().splitlines()]
-        if all((run / "store" / name).is_file() for name in names):
-            sums.write_bytes(_bytes(store._sums(*(run / "store" / name for name in names))))
-    table = json.loads((run / "manifest.json").read_text())
-    files = {n: manifest.entry(run / n) for n in table["files"] if (run / n).is_file()}
+        paths = [sums.with_suffix(kind) for kind in (".tokens", ".offsets")]
+        if f"store/{sums.name}" not in kept and all(path.is_file() for path in paths):
+            sums.write_bytes(_bytes(store._sums(*paths)))
+    before = {name: (run / name).read_bytes() for name in kept}
+    names = [str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()]
+    made = [
+        n for n in names if n.startswith(("store/", "start/")) or ("/" not in n and n[0] != ".")
+    ]
+    files = {n: manifest.entry(run / n) for n in made if n not in LATER}
     sign(run, files, {}, {})
     for folder in (run / "model", *(run / "checkpoints").glob("[0-9]*")):
         if folder.is_dir() and not folder.is_symlink():
             there = [f for f in folder.iterdir() if f.is_file() and f.name != "manifest.json"]
             records = {"metrics.jsonl": manifest.entry(run / "metrics.jsonl", 10)}
             sign(folder, {f.name: manifest.entry(f) for f in there}, files, records)
+    for name, content in before.items():
+        (run / name).write_bytes(content)
 
 
 def _bytes(sums: str | bytes) -> bytes:
@@ -103,11 +111,7 @@ def forged(run: Path, chance: Chance) -> list[str]:
     ]
     for name in names:
         change(run / name, chance)
-    lists = {name for name in names if name.endswith("manifest.json")}
-    kept = {name: (run / name).read_bytes() for name in lists}
-    agree(run)
-    for name, content in kept.items():
-        (run / name).write_bytes(content)
+    agree(run, {name for name in names if name.endswith(("manifest.json", ".sha256"))})
     return sorted({*names})
 
 
