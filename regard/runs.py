@@ -5,7 +5,8 @@
     labels.json                 what may be said of a text or a word, where the task says labels
     series.json                 variables, their means and deviations, where the task forecasts
     choices.txt                 what may be written, where the recipe names a file of it
-    store/                      the training and validation parts as symbols
+    store/                      the training and validation parts as symbols, the texts that are
+                                validated by, pretrained vectors: all that training reads
     manifest.json               size and hash of all that the run was made with
     data.json                   what the readers met: lines used, lines skipped and why
     environment.json            versions, processor, cores
@@ -50,6 +51,7 @@ from regard.train.loop import Job, Progress, fit
 from regard.train.objective import Objective
 from regard.types import Carry
 
+VECTORS = "store/vectors.txt"
 LOWER_IS_BETTER = {
     "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
     "per", "line_error_rate",
@@ -258,6 +260,8 @@ def _fill(
     with recipe.place.located():
         before = given.folder if given else None
         report = module("tasks", recipe.kind).prepare(recipe.task, folder, before)
+        if given is None and recipe.model.input is not None:
+            _keep_vectors(folder, recipe)
     if given is not None:
         checkpoint.save(folder / "start", given.read("final", Checkpoint.weights), {})
     _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
@@ -420,8 +424,21 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
     path = getattr(part.config, "vectors", "") if part else ""
     embedding = getattr(model.input, "embedding", None)
     if path and words is not None and embedding is not None:
-        text = vectors.put(embedding.weight, embedding.factor, Path(path), words)
+        kept = run.folder / VECTORS
+        found = kept if kept.is_file() else Path(path)  # older runs did not keep them
+        text = vectors.put(embedding.weight, embedding.factor, found, words, name=path)
         tell(callbacks, {"kind": "warning", "text": text})
+
+
+def _keep_vectors(folder: Path, recipe: Recipe) -> None:
+    """Those of the pretrained vectors, where the recipe names a file, that training will read."""
+    if not (path := getattr(recipe.model.input.config, "vectors", "")):
+        return
+    task: Any = module("tasks", recipe.kind).Task(recipe.task, folder)
+    with torch.device("meta"):
+        embedding = getattr(build(recipe.model, task.sizes).input, "embedding", None)
+    if embedding is not None and hasattr(task, "source"):
+        vectors.keep(Path(path), task.source, embedding.weight.shape[1], folder / VECTORS)
 
 
 def _calibrated(

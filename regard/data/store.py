@@ -3,6 +3,8 @@
 NAME.tokens    little-endian unsigned integers, 2 or 4 bytes each
 NAME.offsets   int64, one more than there are sequences
 NAME.sha256    of both files, in the form that `sha256sum --check` reads
+
+A text that is wanted as it was is stored in the same way: its tokens are its bytes in UTF-8.
 """
 
 import hashlib
@@ -107,7 +109,10 @@ class Store:
 
     @staticmethod
     def write(
-        folder: Path, names: Sequence[str], size: int, rows: Iterable[Sequence[Sequence[int]]]
+        folder: Path,
+        names: Sequence[str],
+        size: int,
+        rows: Iterable[Sequence[Sequence[int] | Array]],
     ) -> None:
         """Write parallel stores, one for each name, from rows of one sequence per name.
 
@@ -140,6 +145,27 @@ def _offsets(path: Path) -> NDArray[np.int64]:
     if found[0] != 0 or (found[1:] < found[:-1]).any():
         raise ValueError(f"{path}: it does not count from 0 on")
     return found
+
+
+def write_texts(folder: Path, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write parallel stores of texts, one for each name, from rows of one text per name."""
+    symbols = ([np.frombuffer(text.encode(), np.uint8) for text in row] for row in rows)
+    Store.write(folder, names, 1 << 8, symbols)
+
+
+def read_texts(folder: Path, names: Sequence[str]) -> list[tuple[str, ...]] | None:
+    """The rows of such stores; None where there is none of them: older runs have no texts."""
+    if not any(any(folder.glob(f"{name}.*")) for name in names):
+        return None
+    stores = [Store(folder, name, range(1 << 8)) for name in names]
+    try:
+        return list(zip(*map(_texts, stores), strict=True))
+    except ValueError as error:  # no UTF-8, or not as many on each side
+        raise UserError(f"{folder}: the texts of {', '.join(names)}: {error}") from None
+
+
+def _texts(store: Store) -> Iterator[str]:
+    return (store[n].astype(np.uint8).tobytes().decode() for n in range(len(store)))
 
 
 def _sums(*paths: Path) -> bytes:

@@ -21,19 +21,24 @@ from regard.errors import UserError
 SHOWN = 5
 
 
-def put(weight: Float[Tensor, "V D"], factor: float, path: Path, tokenizer: Tokenizer) -> str:
+def put(
+    weight: Float[Tensor, "V D"],
+    factor: float,
+    path: Path,
+    tokenizer: Tokenizer,
+    *,
+    name: str = "",
+) -> str:
     """Give each word of the vocabulary its vector; those that have none are drawn alike.
 
     `weight` is the table that an embedding multiplies by `factor`. Cased words take the vector of
-    their lower case where they have none of their own. What was found is told in a line.
+    their lower case where they have none of their own. A line says what was found; where `path` is
+    a copy, `name` is that of the file.
     """
-    words = [piece.removeprefix("▁") for piece in tokenizer.pieces(range(len(tokenizer)))]
-    wanted = set(words[len(SPECIAL) :])
-    found = read(path, wanted | {word.lower() for word in wanted}, weight.shape[1])
+    words = _words(tokenizer)
+    found = _wanted(path, words, weight.shape[1])
     known = {n: found.get(word, found.get(word.lower())) for n, word in _own(words)}
     given = {n: vector for n, vector in known.items() if vector is not None}
-    if not given:
-        raise UserError(f"{path}: not one of the {len(wanted):,} words of the vocabulary is in it")
     table = np.stack(list(given.values()))
     with torch.no_grad():
         weight.normal_(float(table.mean()), float(table.std()))
@@ -42,9 +47,30 @@ def put(weight: Float[Tensor, "V D"], factor: float, path: Path, tokenizer: Toke
     missing = [words[n] for n, vector in known.items() if vector is None]
     shown = ", ".join(missing[:SHOWN]) + (", …" if len(missing) > SHOWN else "")
     return (
-        f"{path}: {len(given):,} of {len(known):,} words have a vector"
+        f"{name or path}: {len(given):,} of {len(known):,} words have a vector"
         + (f"; {len(missing):,} are drawn at random: {shown}" if missing else "")
     )  # fmt: skip
+
+
+def keep(path: Path, tokenizer: Tokenizer, dim: int, to: Path) -> None:
+    """Write a file of the vectors that `put` would take from another, each to the last bit."""
+    found = _wanted(path, _words(tokenizer), dim)
+    # The decimal fraction of a number in fp32 as one in fp64 leads back to it.
+    rows = (f"{word} {' '.join(map(str, v.tolist()))}\n" for word, v in found.items())
+    to.write_text("".join(rows), encoding="utf-8", newline="\n")
+
+
+def _wanted(path: Path, words: list[str], dim: int) -> dict[str, NDArray[np.float32]]:
+    """Those of the vocabulary's words and of their lower case."""
+    own = {word for _, word in _own(words)}
+    found = read(path, own | {word.lower() for word in own}, dim)
+    if not found:
+        raise UserError(f"{path}: not one of the {len(own):,} words of the vocabulary is in it")
+    return found
+
+
+def _words(tokenizer: Tokenizer) -> list[str]:
+    return [piece.removeprefix("▁") for piece in tokenizer.pieces(range(len(tokenizer)))]
 
 
 def _own(words: list[str]) -> Iterator[tuple[int, str]]:

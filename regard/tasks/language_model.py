@@ -23,7 +23,7 @@ from regard import health
 from regard.config import Recipe, Room
 from regard.data import batching, files, stream, tokenizers
 from regard.data.readers import Finding, Report, excerpt
-from regard.data.store import Store
+from regard.data.store import Store, read_texts, write_texts
 from regard.data.texts import HeldOut, Texts, collate, spelling
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
@@ -41,6 +41,8 @@ METRICS = ("nll", "perplexity", "bits_per_character")
 BLOCK = 2048
 CHUNK = 256
 """Symbols that are read at once, where the state is handed on."""
+VALIDATION = "validation.text"
+"""In the run's store: the lines of the validation part."""
 POSITIONS = 1024
 """Positions whose logits are held at once."""
 PLACES, PROMPT, LENGTH = 16, 32, 16
@@ -135,6 +137,12 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     report.used = len(Store(folder / "store", "train.target"))
     if not report.used:
         raise UserError("data.train: no line is left to learn from")
+    if texts.has("validation"):
+        checked = Report()
+        found = [[line.text] for line in texts.lines("validation", checked)]
+        write_texts(folder / "store", [VALIDATION], found)
+        if config.data.validation:  # else it was read with the training files
+            report.include(checked)
     if config.unit == "stream":
         report.counts.pop("empty text", None)  # met, but not left out
     return report
@@ -220,8 +228,15 @@ class Task:
     def validate(self, model: Model) -> dict[str, float]:
         if not self.config.texts.has("validation"):
             return {}
-        texts = self._encode(self.references("validation")[0])
+        texts = self._encode(self._validation())
         return self._likelihood(model, texts) | self._alike(model, [text.symbols for text in texts])
+
+    def _validation(self) -> list[str]:
+        """The validation part as it was when the run was made; an older run reads the files."""
+        stored = read_texts(self.folder / "store", [VALIDATION])
+        if stored is None:
+            return self.references("validation")[0]
+        return self._joined([line for (line,) in stored])
 
     def _alike(self, model: Model, rows: Sequence[list[int]]) -> dict[str, float]:
         """Whether what the model would go on with is the same at many places of these texts."""
@@ -243,8 +258,11 @@ class Task:
         texts = self.config.texts
         if not texts.has(part):
             raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
-        lines = [line.text for line in texts.lines(part, Report())]
-        return (["\n".join(lines)] if self.running else lines,)
+        return (self._joined([line.text for line in texts.lines(part, Report())]),)
+
+    def _joined(self, lines: list[str]) -> list[str]:
+        """The texts that lines are: each of them one, or all of them together."""
+        return ["\n".join(lines)] if self.running else lines
 
     def symbols(self, part: files.Part) -> list[list[int]]:
         """What a model reads of each text of a part."""

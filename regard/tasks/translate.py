@@ -20,7 +20,7 @@ from regard.data import batching, cutting, files, pairs, tokenizers
 from regard.data.batching import Batches
 from regard.data.pairs import Pairs
 from regard.data.readers import Finding, Policy, Report, suffix
-from regard.data.store import Store, pad
+from regard.data.store import Store, pad, read_texts, write_texts
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score
@@ -42,6 +42,8 @@ PARTS = {
 SIDES = pairs.SIDES
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 """Another engine's search: hypotheses for source symbols (the end not among them)."""
+WATCHED = [f"validation.{side}.text" for side in SIDES]
+"""In a run's store: the pairs of the validation part that are translated while training."""
 CHOICES = "choices.txt"
 """In a run's folder: the texts that may be written, if not any may."""
 
@@ -166,6 +168,8 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     checked = Report()
     if config.data.validation:
         every.store("validation", folder / "store", trained, checked)
+        if config.evaluation.lines:
+            write_texts(folder / "store", WATCHED, _watched(config))
     if choices:
         _store_choices(choices, folder, every, trained[1], checked)
     report.include(checked)
@@ -184,6 +188,12 @@ def _store_choices(path: Path, folder: Path, every: Pairs, by: Tokenizer, report
         if symbols.isdisjoint(map(tuple, by.encode(every.answers(target)))):
             what = "targets that output.choices lacks"
             report.add(Finding(paths[-1], line, what, target[:60]))
+
+
+def _watched(config: Config) -> Iterator[tuple[str, ...]]:
+    """The pairs of the validation part's files that are translated while training."""
+    rows = _pairs(config).rows("validation", config.data.policy, Report())
+    return (pair for _, pair in islice(rows, config.evaluation.lines))
 
 
 def _pairs(config: Config) -> Pairs:
@@ -246,10 +256,9 @@ class Task:
         if not self.config.data.validation:
             return {}
         figures = self._likelihood(model)
-        lines = self.config.evaluation.lines
-        if lines:
-            rows = self._pairs.rows("validation", self.config.data.policy, Report())
-            read = [pair for _, pair in islice(rows, lines)]
+        if self.config.evaluation.lines:
+            stored = read_texts(self.folder / "store", WATCHED)
+            read = list(_watched(self.config)) if stored is None else stored  # of an older run
             answers = [self.config.evaluation.answers(target) for _, target in read]
             greedy = Part("greedy", _search_config("greedy"))
             outputs = list(self.predict(model, [source for source, _ in read], greedy))

@@ -158,6 +158,24 @@ def test_what_is_held_out_is_not_learnt_from(table: Write, folder: Path, tmp_pat
     assert set(task.target.encode(["abc"])[0][1:]) == {UNKNOWN}
 
 
+@pytest.mark.parametrize("unit", ["line", "stream"])
+def test_a_broken_line_to_validate_by_is_refused_before_training(
+    unit: str, table: Write, tmp_path: Path
+):
+    (tmp_path / "text.txt").write_text("abc de\n" * 40)
+    (tmp_path / "validation.txt").write_bytes(b"abc\nd\xffe\nfg\n")
+    data = {"folder": str(tmp_path), "train": ["text.txt"], "validation": ["validation.txt"]}
+    made = table(LSTM, unit=unit, data=data) | {"held_out": {}}
+    with pytest.raises(UserError, match=r"validation\.txt:2: not UTF-8.*data\.broken"):
+        Run.create(tmp_path / "run", recipe(made))
+    assert not (tmp_path / "run").exists()
+    made["data"] |= {"broken": "skip"}
+    run = Run.create(tmp_path / "run", recipe(made))
+    assert json.loads((run.folder / "data.json").read_text())["skipped"] == {"not UTF-8": 1}
+    task: Any = run.task
+    assert task._validation() == (["abc", "fg"] if unit == "line" else ["abc\nfg"])
+
+
 # The carry
 
 

@@ -150,10 +150,10 @@ def test_curves_that_cannot_be_drawn_are_no_loss(recipe: Path, tmp_path: Path, m
 
 
 def test_data_that_is_gone(whole: Path, tmp_path: Path, tally: Tally):
-    """The validation's file vanishes after update 5: update 8 is saved, and that it is still to be
+    """What is validated by vanishes after update 5: update 8 is saved, and that it is still to be
     validated, which happens when the file is back."""
-    recipe = tiny.write("transformer", tmp_path / "data")
-    source, aside = tmp_path / "data" / "validation.source", tmp_path / "aside"
+    recipe, aside = tiny.write("transformer", tmp_path / "data"), tmp_path / "aside"
+    source = tmp_path / "run" / "store" / "validation.source.text.tokens"
 
     def vanish(record: dict[str, Any]) -> None:
         if record["update"] == 5:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regard.data.store import Store, pad
+from regard.data.store import Store, pad, read_texts, write_texts
 from regard.errors import UserError
 
 ROWS = [([5, 6, 7], [1]), ([], [2, 3]), ([8], []), ([], [])]
@@ -142,3 +142,24 @@ def test_padding():
     assert mask.tolist() == [[True] * 5, [True] * 3 + [False] * 2, [True] * 4 + [False]]
     table, mask = pad([], 0, end=[2])
     assert table.shape == mask.shape == (0, 0)
+
+
+@given(st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=9))
+@settings(max_examples=50, deadline=None)
+def test_texts_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]):
+    """Whatever is in them: newlines, nothing at all, signs of four bytes."""
+    folder, names = tmp_path_factory.mktemp("store"), ["a.text", "b.text"]
+    assert read_texts(folder, names) is None
+    write_texts(folder, names, [*rows, ("a\n\r", "\x00\U0001f389")])
+    assert read_texts(folder, names) == [*rows, ("a\n\r", "\x00\U0001f389")]
+
+
+@pytest.mark.parametrize("name", ["a.text.tokens", "b.text.offsets", "b.text.tokens"])
+def test_damaged_texts_are_noticed(tmp_path: Path, name: str):
+    write_texts(tmp_path, ["a.text", "b.text"], [("one", "two")])
+    flip(tmp_path / name, 2)
+    with pytest.raises(UserError, match="stored data cannot be read"):
+        read_texts(tmp_path, ["a.text", "b.text"])
+    (tmp_path / name).unlink()
+    with pytest.raises(UserError, match="stored data cannot be read"):
+        read_texts(tmp_path, ["a.text", "b.text"])

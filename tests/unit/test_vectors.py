@@ -79,3 +79,17 @@ def test_the_path_is_relative_to_the_recipe_or_to_the_working_folder(tmp_path, m
 def test_a_missing_file_is_named(tmp_path, tokenizer):
     with pytest.raises(UserError, match=r"glove.txt: no such file"):
         put(tmp_path / "glove.txt", tokenizer)
+
+
+def test_a_copy_of_what_is_wanted_gives_the_same(tmp_path, tokenizer):
+    """Numbers to the last bit, words with blanks, the case that stands in for another."""
+    path, kept = tmp_path / "vectors.txt", tmp_path / "kept.txt"
+    path.write_text("4 3\n. . 7 8 9\nthe 0.1 -1e-30 3.14159274\nparis 1 2 16777217\ncat 0 0 0\n")
+    vectors.keep(path, tokenizer, 3, kept)
+    assert [line.split()[0] for line in kept.read_text().splitlines()] == ["the", "paris"]
+    torch.manual_seed(1)
+    one, told = put(path, tokenizer)
+    torch.manual_seed(1)
+    other, again = put(kept, tokenizer)
+    assert torch.equal(one, other)
+    assert again == told.replace(str(path), str(kept))
