@@ -125,6 +125,11 @@ class DecoderState(Protocol):
         """Each row repeated `beams` times, side by side; the memory is shared, not copied."""
         ...
 
+    def join(self, others: Any) -> "DecoderState":
+        """The sentences of this state and of `others`, which need not have read as many tokens;
+        memories are of one batch, so as long as one another."""
+        ...
+
     def detach(self) -> "DecoderState":
         """The same values without their history: truncated back-propagation through time."""
         ...

@@ -15,7 +15,7 @@ Cho et al. (2014) have c in every step, Luong et al. (2015, section 3) ask with 
 (2015, A.2) with h_{t−1}. Wherever there is a memory, the first state is tanh(W₀ c + w₀).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, cast
@@ -83,6 +83,11 @@ class Memory(NamedTuple):
         assert summary is not None
         return Memory(summary, *rest)
 
+    def join(self, others: Iterable["Memory"]) -> "Memory":
+        summary, *rest = map(_together, zip(self, *others, strict=True))
+        assert summary is not None
+        return Memory(summary, *rest)
+
 
 @dataclass(frozen=True)
 class State:
@@ -110,12 +115,28 @@ class State:
     def expand(self, beams: int) -> "State":
         return self._each(lambda s: s.repeat_interleave(beams, 0))
 
+    def join(self, others: Iterable["State"]) -> "State":
+        states = [self, *others]
+        layers = zip(*(state.layers for state in states), strict=True)
+        memories = [state.memory for state in states if state.memory is not None]
+        return State(
+            tuple(tuple(map(torch.cat, zip(*layer, strict=True))) for layer in layers),
+            _together([state.fed for state in states]),
+            memories[0].join(memories[1:]) if memories else None,
+            sum(state.sentences for state in states),
+        )
+
     def detach(self) -> "State":
         return self._each(torch.Tensor.detach)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "State":
         layers = tuple(tuple(change(s) for s in layer) for layer in self.layers)
         return replace(self, layers=layers, fed=None if self.fed is None else change(self.fed))
+
+
+def _together(parts: Iterable[Tensor | None]) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if there else None
 
 
 class Attention(nn.Module):

@@ -1,12 +1,13 @@
 """The Transformer's decoder (Vaswani et al. 2017, figure 1, right); GPT without the memory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.layers.attention import Cache, MultiHeadAttention, attend_to, causal_mask
 from regard.layers.dropout import Dropout
@@ -30,14 +31,22 @@ class State:
     mask: Bool[Tensor, "B 1 1 S"] | None
     rows: int
     sentences: int
+    absent: Int[Tensor, "R"] | None = None
+    """How many of the first places of `past` are empty, where rows have read unlike numbers."""
 
     @property
     def length(self) -> int:
         return self.past[0][0].shape[2] if self.past else 0
 
+    @property
+    def read(self) -> "int | Int[Tensor, 'R']":
+        """How many tokens: of all rows, or of each."""
+        return self.length if self.absent is None else self.length - self.absent
+
     def select(self, rows: Int[Tensor, "R2"]) -> "State":
         past = tuple((k.index_select(0, rows), v.index_select(0, rows)) for k, v in self.past)
-        return replace(self, past=past, rows=len(rows))
+        absent = None if self.absent is None else self.absent.index_select(0, rows)
+        return replace(self, past=past, rows=len(rows), absent=absent)
 
     def keep(self, sentences: Int[Tensor, "B2"]) -> "State":
         beams = self.rows // self.sentences
@@ -53,7 +62,34 @@ class State:
         past = tuple(
             (k.repeat_interleave(beams, 0), v.repeat_interleave(beams, 0)) for k, v in self.past
         )
-        return replace(self, past=past, rows=self.rows * beams)
+        absent = None if self.absent is None else self.absent.repeat_interleave(beams)
+        return replace(self, past=past, rows=self.rows * beams, absent=absent)
+
+    def join(self, others: Iterable["State"]) -> "State":
+        """Rows that have read less get empty places before what they have read."""
+        states = [self, *others]
+        most = max(states, key=lambda state: state.length)
+        masks = [state.mask for state in states if state.mask is not None]
+        absent = None
+        if any(state.absent is not None or state.length < most.length for state in states):
+            device = most.past[0][0].device
+            read = [torch.as_tensor(s.read, device=device).expand(s.rows) for s in states]
+            absent = most.length - torch.cat(read)
+        return State(
+            past=_together(state._widened(most) for state in states),
+            memory=_together(state.memory for state in states),
+            mask=torch.cat(masks) if masks else None,
+            rows=sum(state.rows for state in states),
+            sentences=sum(state.sentences for state in states),
+            absent=absent,
+        )
+
+    def _widened(self, most: "State") -> tuple[Cache, ...]:
+        """`past` with as many places as another state has."""
+        if not self.past:
+            return tuple((_blank(k, self.rows), _blank(v, self.rows)) for k, v in most.past)
+        new = (0, 0, most.length - self.length, 0)
+        return tuple((F.pad(k, new), F.pad(v, new)) for k, v in self.past)
 
     def detach(self) -> "State":
         past, memory = (
@@ -61,6 +97,18 @@ class State:
             for caches in (self.past, self.memory)
         )
         return replace(self, past=past, memory=memory)
+
+
+def _together(states: Iterable[tuple[Cache, ...]]) -> tuple[Cache, ...]:
+    """The caches of several states, layer by layer."""
+    layers = zip(*states, strict=True)
+    return tuple(
+        (torch.cat([k for k, _ in layer]), torch.cat([v for _, v in layer])) for layer in layers
+    )
+
+
+def _blank(like: Float[Tensor, "_ H P K"], rows: int) -> Float[Tensor, "{rows} H P K"]:
+    return like.new_zeros(rows, *like.shape[1:])
 
 
 class Block(nn.Module):
@@ -85,15 +133,18 @@ class Block(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "R T D"],
-        mask: Bool[Tensor, "1 1 T P"] | None,
+        mask: Bool[Tensor, "#R 1 T P"] | None,
         past: Cache | None,
+        start: int | Int[Tensor, "R"],
         memory: Cache | None,
         memory_mask: Bool[Tensor, "B 1 1 S"] | None,
         rotary: Rotary | None,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
         with scope("attention"):
             inside = self.around_attention.enter(x)
-            y, past = self.attention(inside, mask, past=past, rotary=rotary, causal=past is None)
+            y, past = self.attention(
+                inside, mask, past=past, start=start, rotary=rotary, causal=past is None
+            )
         x = self.around_attention.leave(x, y)
         if memory is not None:
             with scope("cross"):
@@ -130,12 +181,9 @@ class Decoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], State]:
-        length, start = tokens.shape[1], state.length
-        x = self.position(self.embedding(tokens), start)
+        x = self.position(self.embedding(tokens), state.read)
         x = self.dropout(probe("input", x))
-        # A fresh state needs the triangle alone, a single step sees all: both need no mask.
-        plain = start == 0 or length == 1
-        mask = None if plain else causal_mask(length, start + length, tokens.device)
+        mask = _mask(tokens.shape[1], state, tokens.device)
         past: list[Cache] = []
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
@@ -143,6 +191,7 @@ class Decoder(nn.Module):
                     x,
                     mask,
                     state.past[number] if state.past else None,
+                    state.read,
                     state.memory[number] if state.memory else None,
                     state.mask,
                     self.rotary,
@@ -157,3 +206,17 @@ class Decoder(nn.Module):
 
     def resume(self, state: State, carry: Mapping[str, Tensor]) -> State:
         return state
+
+
+def _mask(
+    length: int, state: State, device: torch.device
+) -> Bool[Tensor, "#R 1 {length} P"] | None:
+    """What each of `length` new positions sees of all; None where that needs no saying."""
+    before = state.length
+    if state.absent is None and (before == 0 or length == 1):
+        return None  # the triangle alone, or all
+    mask = causal_mask(length, before + length, device)
+    if state.absent is None:
+        return mask
+    places = torch.arange(before + length, device=device)
+    return mask & (places >= state.absent[:, None, None, None])

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard import continuation as continuations
 from regard.data import texts, words
 from regard.data.files import called
 from regard.data.tags import UNKNOWN as NO_TAG
@@ -23,7 +24,7 @@ from regard.parts import Part, module
 from regard.runs import Run
 from regard.search import Hypothesis, Request
 from regard.tasks import Task, translate
-from regard.types import Batch
+from regard.types import Batch, DecoderState
 
 LENGTH = 20
 """Symbols that a language model goes on for, if nobody says how many."""
@@ -56,7 +57,9 @@ def translation(
     empty = translate.collate([source], [[]], [0]).to(model.device)
     beam = None
     if target is None:
-        best, beam = _found(model, empty, request, search, task.target)
+        with torch.inference_mode():
+            state = model.start(empty)
+        best, beam = _found(model, state, request, search, task.target)
         symbols, ended = list(best.tokens), best.finished
     else:
         symbols, ended = task.target.encode([target])[0], True
@@ -87,17 +90,17 @@ def continuation(
     beam = None
     if target is None:
         request = Request(
-            start=task.before,
+            start=(prompt or [task.before])[-1],
             end=PAD if task.running else END,
-            caps=[len(prompt) + length],
-            prefixes=(tuple(prompt),) if prompt else None,
+            caps=[length],
             forbidden=(PAD, START, UNKNOWN),
             numbers=(0,),
             device=model.device,
         )
-        empty = texts.collate([[END]], task.before, [0]).to(model.device)
-        best, beam = _found(model, empty, request, search, task.target)
-        said = [*best.tokens, END] if best.finished else list(best.tokens)
+        with torch.inference_mode():
+            state = continuations.read(model, [[task.before, *prompt]])
+        best, beam = _found(model, state, request, search, task.target)
+        said = [*prompt, *best.tokens, *([END] if best.finished else [])]
     else:
         said = _lines(task.target, text + target)
     if not said:
@@ -300,13 +303,11 @@ READERS: dict[str, Reader] = {
 
 
 def _found(
-    model: Model, batch: Batch, request: Request, search: Part, by: Tokenizer
+    model: Model, state: DecoderState, request: Request, search: Part, by: Tokenizer
 ) -> tuple[Hypothesis, Tree | None]:
     """The best hypothesis and, of a beam search, all that were considered."""
     with torch.inference_mode(), recorded() as steps:
-        found = module("search", search.kind).search(
-            model.step, model.start(batch), request, search.config
-        )
+        found = module("search", search.kind).search(model.step, state, request, search.config)
     beam = tree(steps, request, search.config, by.pieces) if search.kind == "beam" else None
     return found[0][0], beam
 

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -84,15 +84,16 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#B #1 #T S"] | None,
         *,
         past: Cache | None = None,
+        start: int | Int[Tensor, "R"] = 0,
         rotary: Rotary | None = None,
         causal: bool = False,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
-        """Self-attention over `past` and x. `causal` says that the mask is just the triangle."""
+        """Self-attention over `past` and x, whose first position is `start`, of all rows or of
+        each. `causal` says that the mask is just the triangle."""
         short = past is None and rotary is None and _short(x, x.shape[1])
         packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
         query, key, value = (_split(p, self.heads) for p in packed.chunk(3, -1))
         if rotary is not None:
-            start = 0 if past is None else past[0].shape[2]
             query, key = rotary(query, start), rotary(key, start)
         if past is not None:
             key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)

@@ -8,7 +8,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import UserError
@@ -38,6 +38,15 @@ def sinusoid(
     return table.float()
 
 
+def places(start: Int[Tensor, "B"], length: int) -> Int[Tensor, "B {length}"]:
+    """The positions of `length` vectors of each row, from its own first on."""
+    return start[:, None] + torch.arange(length, device=start.device)
+
+
+def _last(start: int | Int[Tensor, "B"]) -> int:
+    return start if isinstance(start, int) else int(start.max())
+
+
 class PositionalEncoding(nn.Module):
     """x_t ↦ x_t + P(t).
 
@@ -64,11 +73,19 @@ class PositionalEncoding(nn.Module):
                     raise UserError(f"one_hot positions need limit ≤ dim, not {limit} > {dim}")
                 self.register_buffer("table", torch.eye(limit, dim), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, "B"] = 0
+    ) -> Float[Tensor, "B T D"]:
+        """`start` is the position of each row's first vector, or of all."""
         if self.kind in ("none", "rotary"):
             return x
         # A part of a text does not begin at 0: the name says where it does.
-        rows = probe(f"step.{start}.position", self.rows(start, x.shape[1]))
+        length = x.shape[1]
+        if isinstance(start, int):
+            rows = probe(f"step.{start}.position", self.rows(start, length))
+        else:
+            rows = probe("step.0.position", self.rows(0, _last(start) + length))
+            rows = rows[places(start, length)]  # (B, T, D)
         return x + rows.to(x.dtype)
 
     def rows(self, start: int, length: int) -> Float[Tensor, "{length} D"]:
@@ -106,12 +123,19 @@ class Rotary(nn.Module):
         self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B H T K"], start: int = 0) -> Float[Tensor, "B H T K"]:
-        end = start + x.shape[2]
+    def forward(
+        self, x: Float[Tensor, "B H T K"], start: int | Int[Tensor, "B"] = 0
+    ) -> Float[Tensor, "B H T K"]:
+        """`start` is the position of each row's first vector, or of all."""
+        end = _last(start) + x.shape[2]
         sin, cos = self.sin, self.cos
         if end > sin.shape[0]:
             table = sinusoid(end, self.dim, base=self.base).to(x.device)
             sin, cos = table[:, 0::2], table[:, 1::2]
-        sin, cos = sin[start:end].to(x.dtype), cos[start:end].to(x.dtype)
+        if isinstance(start, int):
+            where: slice | Tensor = slice(start, end)
+        else:
+            where = places(start, x.shape[2])[:, None]  # (B, 1, T): of every head
+        sin, cos = sin[where].to(x.dtype), cos[where].to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)

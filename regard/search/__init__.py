@@ -5,9 +5,16 @@ may follow, and a `DecoderState`, whose rows it chooses. All of them score by
 
     log p(yₜ | y₁ … yₜ₋₁, x) = log softmax(logits)    in fp32, over the symbols that may stand at t,
 
-so what is forbidden takes no probability. A forced prefix is read token by token, and its tokens
-count in the score with the probability that the model gives them, forbidden or not. Where only
-certain texts may be written, each scores by the probability that it has among all texts.
+so what is forbidden takes no probability. Where only certain texts may be written, each scores by
+the probability that it has among all texts.
+
+A forced prefix is a part of the output: its tokens count in the score, with the probability that
+the model gives them, forbidden or not, in the length and in a minimum. So a search that is forced
+to begin as the best output does finds that output, with its score; but after an improbable prefix
+a length penalty favours long outputs, which share it among more tokens. CTranslate2 counts a prefix
+in length and minimum, too, but as certain. A prompt, as of a language model, is no part of the
+output: the state that a search begins with has read it (`regard.continuation`), and nothing of it
+counts.
 
 Shape letters beside those of `regard.types`: B counts the sentences still in work, W the
 hypotheses of each, C the candidates among which the hypotheses of the next step are chosen.
@@ -16,7 +23,7 @@ hypotheses of each, C the candidates among which the hypotheses of the next step
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, fields
 from functools import cache
-from math import inf
+from math import fsum, inf
 from typing import Any, NamedTuple, Protocol, get_type_hints, runtime_checkable
 
 import torch
@@ -50,7 +57,8 @@ class Hypothesis(NamedTuple):
     tokens: tuple[int, ...]
     """Without the start and the end symbol; a forced prefix included."""
     score: float
-    """Σ log p / nᵅ over the n symbols written: the tokens, and the end symbol if finished."""
+    """Σ log p / nᵅ over the n symbols written: the tokens, the end symbol if finished, and what
+    the request says was written before."""
     log_probs: tuple[float, ...]
     """One for each token, and the end symbol's last if finished."""
     finished: bool
@@ -61,8 +69,8 @@ class Hypothesis(NamedTuple):
 class Request:
     """What search must know of a batch of sentences."""
 
-    start: int
-    """The symbol that is read first."""
+    start: int | Rows[int]
+    """The symbol that is read first, by all sentences or by each."""
     end: int
     """The symbol that finishes a hypothesis; within a prefix it is a token like any other."""
     caps: Int[Tensor, "B"] | Rows[int]
@@ -74,13 +82,16 @@ class Request:
     """Symbols that are never produced."""
     choices: Choices | None = None
     """What may be written, if not anything: no cap must cut one of these texts short."""
+    written: Rows[Rows[float]] | None = None
+    """log p of each token that a sentence has written before: they count in the score, the length
+    and a minimum, but are no part of the hypothesis."""
     numbers: tuple[int, ...] | None = None
     """Each sentence's number in the whole input: sampling draws by it, not by the batch."""
     device: torch.device | str = "cpu"
     """Where the decoder wants its tokens."""
 
     def __post_init__(self) -> None:
-        for name in ("prefixes", "numbers"):
+        for name in ("prefixes", "written", "numbers"):
             given = getattr(self, name)
             if given is not None and len(given) != len(self.caps):
                 raise ValueError(f"{len(self.caps)} caps, but {len(given)} {name}")
@@ -89,6 +100,11 @@ class Request:
     def forced(self) -> list[int]:
         """How many tokens of each sentence are given."""
         return [len(prefix) for prefix in self.prefixes or ((),) * len(self.caps)]
+
+    @property
+    def before(self) -> list[tuple[int, float]]:
+        """How many tokens each sentence has written before, and Σ log p of them."""
+        return [(len(values), fsum(values)) for values in self.written or ((),) * len(self.caps)]
 
 
 class Frontier:
@@ -104,13 +120,17 @@ class Frontier:
             return torch.as_tensor(values, dtype=torch.long, device=request.device)
 
         forced, size = request.forced, len(request.caps)
+        starts = [request.start] * size if isinstance(request.start, int) else request.start
+        least = [minimum - count for count, _ in request.before]
         longest = max(forced, default=0)
         prefixes = [(*prefix, *[0] * (longest - len(prefix))) for prefix in request.prefixes or ()]
         self.state, self.time = state, 0
         self.sentences = torch.arange(size, device=request.device)
-        self._step, self._width, self._minimum, self._end = step, width, minimum, request.end
+        self.first = tensor(starts).view(size, 1)
+        """What is read first."""
+        self._step, self._width, self._end = step, width, request.end
         self._forbidden = tensor(request.forbidden)
-        self._forbidden_early = tensor((*request.forbidden, request.end))
+        self._least, self._early = tensor(least), max(least, default=0)
         self._caps, self._forced = tensor(request.caps), tensor(forced)
         self._prefixes = tensor(prefixes).view(size, longest)
         self._shortest, self._longest = min(forced, default=0), longest
@@ -144,15 +164,22 @@ class Frontier:
         return log_probs
 
     def _log_probs(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
-        banned = self._forbidden_early if self.time < self._minimum else self._forbidden
         if self.time >= self._longest:
-            return (logits.index_fill_(-1, banned, -inf) if len(banned) else logits).log_softmax(-1)
-        free = logits.index_fill(-1, banned, -inf)
+            return self._allowed(logits).log_softmax(-1)
+        free = self._allowed(logits.clone())
         # A forced token stands alone, but has the probability that it has among all symbols.
         forced = (self.time < self._forced)[:, None, None]
         other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)
         other.scatter_(-1, self._prefixes[:, self.time, None, None], False)
         return torch.where(forced, logits, free).log_softmax(-1).masked_fill(forced & other, -inf)
+
+    def _allowed(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
+        """The same tensor, −∞ where a symbol may not be written at this step."""
+        if len(self._forbidden):
+            logits.index_fill_(-1, self._forbidden, -inf)
+        if self.time < self._early:
+            logits[..., self._end].masked_fill_((self.time < self._least)[:, None], -inf)
+        return logits
 
     def advance(self, going: Int[Tensor, "B2"], origins: Int[Tensor, "B2 W"] | None = None) -> None:
         """On to the next step, with the sentences `going` alone.
@@ -172,6 +199,7 @@ class Frontier:
         if 0 < len(going) < len(self):
             self.state = self.state.keep(going)
         self.sentences, self._caps = self.sentences[going], self._caps[going]
+        self.first, self._least = self.first[going], self._least[going]
         self._forced, self._prefixes = self._forced[going], self._prefixes[going]
         if self._choices is not None:
             self._nodes = self._nodes[going]

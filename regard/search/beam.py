@@ -30,7 +30,7 @@ class Config:
     nbest: Few = 1
     """How many hypotheses are given for each sentence."""
     minimum: LengthOrZero = 0
-    """At least this many tokens before the end symbol."""
+    """At least this many tokens before the end symbol; a prompt does not count."""
     patience: Factor = 1.0
     """A sentence is done with beams · patience finished hypotheses; without effect where α = 0."""
 
@@ -96,8 +96,7 @@ def search(
     for the best result, and for `nbest` of any kind.
     """
     frontier = Frontier(step, state, request, width=config.beams, minimum=config.minimum)
-    size = len(frontier)
-    tokens = torch.full((size, 1), request.start, device=request.device)
+    size, tokens = len(frontier), frontier.first
     totals = torch.zeros(size, 1, device=request.device)
     chosen = torch.zeros_like(tokens)  # which candidates of the last step are followed
     count = torch.zeros_like(frontier.sentences)  # results so far
@@ -169,7 +168,8 @@ def _results(layers: list[Layer], request: Request, config: Config) -> list[list
         table(sentences, column, len(caps), 2 * config.beams) for column in columns
     )  # (T, B, C) each
     time, sentence, place = taken.nonzero()  # (N,) each: one for each hypothesis
-    scores = totals[taken].astype(float) / (time + 1.0) ** config.length_penalty
+    lengths, sums = np.array(request.before).reshape(-1, 2).T[:, sentence]
+    scores = (sums + totals[taken]) / (lengths + time + 1) ** config.length_penalty
 
     path, chances = np.empty((len(layers), len(place)), int), np.empty((len(layers), len(place)))
     for t in reversed(range(len(layers))):

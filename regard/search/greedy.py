@@ -21,7 +21,7 @@ class Config:
     """Always the most probable next symbol."""
 
     minimum: LengthOrZero = 0
-    """At least this many tokens before the end symbol."""
+    """At least this many tokens before the end symbol; a prompt does not count."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -47,7 +47,7 @@ def walk(
     They do not meet: each goes on until it ends or is full, a sentence until all of its own have.
     """
     frontier = Frontier(step, state, request, width=width, minimum=minimum)
-    tokens = torch.full((len(frontier), 1), request.start, device=request.device)
+    tokens = frontier.first
     alive = torch.ones(len(frontier), width, dtype=torch.bool, device=request.device)
     sentences, written, chances = [], [], []
     while len(frontier):
@@ -75,13 +75,14 @@ def _cut(
     """What was written for each sentence, each up to its end symbol or its cap, best first."""
     caps = torch.as_tensor(request.caps).tolist()
     results = []
-    for rows, chances, cap, forced in zip(symbols, log_probs, caps, request.forced, strict=True):
+    counts = zip(caps, request.forced, request.before, strict=True)
+    for rows, chances, (cap, forced, (_, before)) in zip(symbols, log_probs, counts, strict=True):
         hypotheses = []
         for written, values in zip(rows, chances, strict=True):
             finished = request.end in written[forced:cap]
             length = written.index(request.end, forced) if finished else max(cap, 0)
             tokens, kept = tuple(written[:length]), tuple(values[: length + finished])
-            hypotheses.append(Hypothesis(tokens, fsum(kept), kept, finished))
+            hypotheses.append(Hypothesis(tokens, fsum((before, *kept)), kept, finished))
         if not all(isfinite(hypothesis.score) for hypothesis in hypotheses):
             raise impossible()
         results.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))

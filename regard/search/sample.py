@@ -29,7 +29,7 @@ class Config:
     samples: Few = 1
     """How many hypotheses are drawn for each sentence."""
     minimum: LengthOrZero = 0
-    """At least this many tokens before the end symbol."""
+    """At least this many tokens before the end symbol; a prompt does not count."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -5,7 +5,6 @@ lines are one running text, in which END is what stands between two of them.
 """
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +20,7 @@ from torch.nn import functional as F
 
 from regard import health
 from regard.config import Recipe, Room
+from regard.continuation import CHUNK, Asked, follow
 from regard.data import batching, files, stream, tokenizers
 from regard.data.readers import Finding, Report, excerpt
 from regard.data.store import Store, read_texts, write_texts
@@ -30,17 +30,15 @@ from regard.errors import RecipeError, UserError
 from regard.metrics import VERSION, Score
 from regard.model import Model
 from regard.parts import Part, module
-from regard.search import Hypothesis, Request
+from regard.search import Hypothesis
 from regard.tasks import Prediction, check_model, check_positions, check_written
-from regard.types import Batch, Batches, Carry, DecoderState, Head, Sizes, Terms
+from regard.types import Batch, Batches, Carry, Head, Sizes, Terms
 from regard.values import Length
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 SIDES = ("target",)
 METRICS = ("nll", "perplexity", "bits_per_character")
 BLOCK = 2048
-CHUNK = 256
-"""Symbols that are read at once, where the state is handed on."""
 VALIDATION = "validation.text"
 """In the run's store: the lines of the validation part."""
 POSITIONS = 1024
@@ -387,8 +385,8 @@ class Task:
         """What follows each input, in order: input and output together are the text.
 
         An empty input has something follow, too: a text from its beginning. What the vocabulary
-        lacks is read as the unknown symbol, and the status says so. The score is log p of the
-        output, given the input.
+        lacks is read as the unknown symbol, and the status says so. The score is that of the
+        output alone, given the input.
         """
         most = self.config.output.length if length is None else length
         if most < 1:
@@ -413,33 +411,15 @@ class Task:
         search: Part,
         length: int,
     ) -> list[list[Hypothesis]]:
-        """Continuations, best first, without their prompts.
-
-        A model that hands nothing on writes until its window is full, then goes on from the last
-        half of it; alternatives differ in the last window only.
-        """
-        window = self.window(model) or sys.maxsize
-        found = [[Hypothesis((), 0.0, (), False)] for _ in prompts]
-        going, turn = list(range(len(prompts))), 0
-        while going:
-            whole = [(self.before, *prompts[n], *found[n][0].tokens) for n in going]
-            starts, contexts = zip(*(_split(row, window // 2) for row in whole), strict=True)
-            rest = [length - len(found[n][0].tokens) for n in going]
-            request = Request(
-                start=self.before,
-                end=PAD if self.running else END,  # running text has no end, and PAD is forbidden
-                caps=[min(window, len(c) + r) for c, r in zip(contexts, rest, strict=True)],
-                prefixes=contexts if any(contexts) else None,
-                forbidden=(PAD, START, UNKNOWN),
-                numbers=tuple(numbers[n] + (turn << 32) for n in going),  # other draws each turn
-                device=model.device,
-            )
-            hypotheses = _search(model, request, search, starts)
-            for n, context, best in zip(going, contexts, hypotheses, strict=True):
-                found[n] = [_joined(found[n][0], each, len(context)) for each in best]
-            going = [n for n in going if not _ended(found[n][0], length)]
-            turn += 1
-        return found
+        """Continuations, best first, without their prompts."""
+        asked = Asked(
+            length=length,
+            end=PAD if self.running else END,  # running text has no end, and PAD is forbidden
+            forbidden=(PAD, START, UNKNOWN),
+            window=self.window(model),
+        )
+        texts = [[self.before, *prompt] for prompt in prompts]
+        return follow(model, texts, numbers, search, asked)
 
     def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
         before = self._decode(prompt)
@@ -458,39 +438,6 @@ class Task:
             source=self.target.pieces(prompt),
             alternatives=alternatives if len(best) > 1 else [],
         )
-
-
-def _split(row: tuple[int, ...], most: int) -> tuple[int, tuple[int, ...]]:
-    """The last `most` symbols of a row, and the one that stands before them."""
-    kept = row[-most - 1 :]
-    return kept[0], kept[1:]
-
-
-def _search(
-    model: Model, request: Request, search: Part, starts: Sequence[int]
-) -> list[list[Hypothesis]]:
-    """A search whose texts do not all begin after the same symbol."""
-    batch = collate([[END]] * len(starts), END, range(len(starts))).to(model.device)
-    first = [torch.tensor(starts, device=model.device)[:, None]]
-
-    def step(tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        return model.step(first.pop() if first else tokens, state)
-
-    with torch.inference_mode():
-        find = module("search", search.kind).search
-        found: list[list[Hypothesis]] = find(step, model.start(batch), request, search.config)
-    return found
-
-
-def _joined(before: Hypothesis, new: Hypothesis, context: int) -> Hypothesis:
-    """What was written before and, without the context, what is new."""
-    chances = before.log_probs + new.log_probs[context:]
-    tokens = before.tokens + new.tokens[context:]
-    return Hypothesis(tokens, math.fsum(chances), chances, new.finished)
-
-
-def _ended(written: Hypothesis, length: int) -> bool:
-    return written.finished or len(written.tokens) >= length
 
 
 def log_probs(model: Model, batch: Batch, window: int | None) -> Float[Tensor, "B T"]:

@@ -13,13 +13,14 @@ from torch import nn
 from regard import cli, front
 from regard.config import recipe
 from regard.data.store import Store
-from regard.data.tokenizers import END, UNKNOWN
+from regard.data.texts import collate
+from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
 from regard.parts import Part
 from regard.runs import Run
-from regard.search import greedy, sample
+from regard.search import beam, greedy, sample
 from regard.tasks.language_model import Task, log_probs
 from regard.train import loop, optimizer, schedule
 from regard.train.checkpoint import Checkpoint
@@ -432,6 +433,102 @@ def test_the_score_of_a_continuation_is_its_probability(trained: Predictor):
     # Forbidden symbols take no probability in a search, which the model gives next to none.
     assert found.score == pytest.approx(sum(whole["log_probs"][3:11]), abs=0.05)
     assert found.log_probs == pytest.approx(whole["log_probs"][3:11], abs=0.02)
+
+
+LONG = "k lmno abc de fg hij" * 20
+"""A prompt that no window of these models holds."""
+
+
+@pytest.fixture(scope="module", params=["lstm", "learned", "rotary"])
+def fresh(request: pytest.FixtureRequest, table: Write, folder: Path) -> tuple[Task, Model]:
+    """Lines as texts of their own, by a model that has learnt nothing and is sure of little."""
+    kinds = {name: TRANSFORMER | {"position": name, "limit": 13} for name in ("learned", "rotary")}
+    made = table(kinds.get(request.param, LSTM), unit="line")
+    made["data"] |= {"longest": 12}
+    task, model = untrained(made, folder / f"fresh-{request.param}")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return task, model.eval()
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
+def test_a_minimum_is_of_the_continuation(kind: str, fresh: tuple[Task, Model]):
+    """However long the prompt is, and over several windows."""
+    task, model = fresh
+    config = {"greedy": greedy, "beam": beam, "sample": sample}[kind].Config(minimum=30)
+    prompts = ["", "abc", LONG]
+    for prompt, found in zip(
+        prompts, task.predict(model, prompts, Part(kind, config)), strict=True
+    ):
+        assert len(found.tokens) - (found.tokens[-1] == "<end>") >= 30
+        assert len(found.log_probs) == len(found.tokens)
+        assert found.source == task.target.pieces(task.target.encode([prompt])[0])
+
+
+def test_the_score_is_by_length_as_the_search_says(fresh: tuple[Task, Model]):
+    task, model = fresh
+    search = Part("beam", beam.Config(beams=4, nbest=3, length_penalty=0.6))
+    for found in task.predict(model, ["", "abc", LONG], search, length=9):
+        assert found.score == found.alternatives[0]["score"]
+        for each in found.alternatives:
+            expected = math.fsum(each["log_probs"]) / len(each["log_probs"]) ** 0.6
+            assert each["score"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_log_probs_are_those_of_score(fresh: tuple[Task, Model]):
+    """But for the symbols that are never written, which take no probability in a search."""
+    task, model = fresh
+    for prompt in ("", "ab", "a§c"):
+        [found] = task.predict(model, [prompt], GREEDY, length=6)
+        [symbols] = [text.symbols for text in task._encode([prompt])]
+        pieces = task.target.pieces(range(len(task.target)))
+        said = symbols[:-1] + [pieces.index(piece) for piece in found.tokens]
+        batch = collate([said], task.before, [0])
+        with torch.inference_mode():
+            hidden, _ = model.decode(batch["target_in"], model.start(batch))
+            chances = model.head.logits(hidden)[0].double().softmax(-1)
+        never = chances[:, [PAD, START, UNKNOWN]].sum(-1)
+        after = len(symbols) - 1
+        expected = (chances[range(len(said)), said] / (1 - never)).log()[after:]
+        assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
+        if prompt != "a§c" and found.tokens[-1] == "<end>":
+            [score] = task.score(model, [prompt + found.text])
+            own = chances[range(len(said)), said].log()
+            assert score["log_probs"] == pytest.approx(own.tolist(), abs=1e-4)
+
+
+def test_a_line_that_ends_inside_a_prompt_does_not_end_what_follows(fresh: tuple[Task, Model]):
+    task, model = fresh
+    search = Part("greedy", greedy.Config(minimum=4))
+    [found] = task.predict(model, ["abc\nfg\n"], search, length=7)
+    assert found.source == ["a", "b", "c", "<end>", "f", "g", "<end>"]
+    assert len(found.tokens) >= 4
+    assert found.text == "".join(found.tokens).replace("▁", " ").removesuffix("<end>")
+
+
+def test_what_is_unknown_is_read_as_such_and_never_written(fresh: tuple[Task, Model]):
+    task, model = fresh
+    search = Part("sample", sample.Config(minimum=40, temperature=5.0))
+    for found in task.predict(model, ["§§", "a§" * 40], search, length=40):
+        assert found.status == "unknown"
+        assert set(found.source) >= {"<unknown>"}
+        assert len(found.tokens) == 40 and "<" not in "".join(found.tokens)
+
+
+@pytest.mark.parametrize("kind", ["character", "word", "bytes", "bpe", "unigram"])
+def test_input_and_output_together_are_the_text(kind: str, table: Write, tmp_path: Path):
+    made = table(LSTM, tokenizer={"kind": kind, "size": 300})
+    task, model = untrained(made, tmp_path / "run")
+    search = Part("sample", sample.Config(temperature=4.0, samples=3))
+    for prompt in ("", "abc de", "abc de\n", "\nfg", "k lmno\nabc"):
+        [found] = task.predict(model, [prompt], search, length=30)
+        before = task._encode([prompt])[0].symbols[:-1]
+        for each in found.alternatives:
+            assert len(each["log_probs"]) == 30
+        pieces = task.target.pieces(range(len(task.target)))
+        said = [pieces.index(piece) for piece in found.tokens]
+        assert prompt + found.text == task._decode([*before, *said])
 
 
 def test_alternatives_are_given_when_asked_for(trained: Predictor):

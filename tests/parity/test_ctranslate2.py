@@ -183,6 +183,28 @@ def test_auto_takes_it_where_it_does_the_same(search: Part, options: Any, reason
     assert ctranslate2.choose(recipe, sizes, search, available=False, **options) == "torch"
 
 
+@pytest.mark.parametrize("minimum", [0, 5])
+def test_a_forced_prefix_counts_as_output_there_too(minimum: int, tiny: tuple[Model, Engine]):
+    """In the length and the minimum; only its probability does not, which the engine calls 1.
+
+    Without length penalty that is the same number for all outputs: they are ranked alike.
+    """
+    model, engine = tiny
+    [source], [prefix] = random_rows(SOURCES, 5), random_rows(TARGETS, 3)
+    search = Part("beam", beam.Config(beams=4, nbest=1, length_penalty=0.0, minimum=minimum))
+    result = engine._translator.translate_batch(
+        [conversion.names([*source, END])],
+        target_prefix=[conversion.names(prefix)],
+        max_decoding_length=9,
+        **ctranslate2.options(search),
+    )[0]
+    [theirs] = ctranslate2._hypotheses(result)
+    [[ours]] = native(model, [source], ask([9], prefixes=(tuple(prefix),)), search)
+    assert theirs.tokens == ours.tokens
+    assert len(ours.tokens) >= minimum
+    assert theirs.score == pytest.approx(sum(ours.log_probs[len(prefix) :]), abs=2e-4)
+
+
 def test_the_engine_refuses_what_it_would_do_otherwise(tiny: tuple[Model, Engine]):
     _, engine = tiny
     with pytest.raises(UserError, match="prefix"):

@@ -38,8 +38,9 @@ FOUNDATIONS = {
     "label_metrics": "metrics",
     "text_metrics": "metrics",
     "alignment": "model",
+    "continuation": "model search",
     "side_by_side": "layers",
-    "tasks": "config alignment side_by_side data search label_metrics text_metrics "
+    "tasks": "config alignment continuation side_by_side data label_metrics text_metrics "
     "series_plots health",
     "train": "types health checked",
     "drawing": "errors",

@@ -63,6 +63,10 @@ def test_a_language_model_goes_on_from_its_text(runs: dict[str, Run]):
     options: dict[str, Any] = {"search": "beam", "length": 3}
     (own,) = predictor.predictions(["a dog"], **options)
     assert shown["said"][2:] == own.tokens
+    steps = [node["step"] for node in shown["beam"]]
+    assert (min(steps), max(steps) + 1) == (0, len(own.tokens)), "of the prompt, there is no choice"
+    (best,) = (node for node in shown["beam"] if node["fate"] == "best")
+    assert best["score"] == pytest.approx(own.score, abs=1e-5)
 
 
 @pytest.mark.parametrize("independent", [False, True])

@@ -41,6 +41,9 @@ class State:
     def expand(self, beams: int) -> "State":
         return replace(self, last=self.last.repeat_interleave(beams))
 
+    def join(self, others: Any) -> "State":
+        raise AssertionError("no search joins states")
+
     def detach(self) -> "State":
         return self
 
@@ -333,6 +336,46 @@ def test_beam_after_a_prefix_is_exhaustive() -> None:
         best = sorted(entries, reverse=True)[:9]
         assert [h.tokens for h in found] == [tokens for _, tokens in best]
         assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
+def test_a_prefix_of_the_best_leads_to_the_best(alpha: float) -> None:
+    """Who confirms how an output begins gets that output, with the score that it had."""
+    table, options = random_tables(4), dict[str, Any](beams=700, length_penalty=alpha)
+    free = run(beam, table, ask([4] * 4, forbidden=()), **options)
+    for count in (1, 2, 3):
+        prefixes = tuple(found[0].tokens[:count] for found in free)
+        forced = run(beam, table, ask([4] * 4, prefixes=prefixes, forbidden=()), **options)
+        for (one,), (other,) in zip(free, forced, strict=True):
+            assert one.tokens == other.tokens
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+@every_search
+def test_what_was_written_before_counts(module: ModuleType, options: dict[str, Any]) -> None:
+    """The second half of an output scores as the whole does, and ends no earlier."""
+    table, alpha = random_tables(2), options.get("length_penalty", 1.0 if module is beam else 0.0)
+    before = ((-0.5, -1.5), ())
+    request = ask([9, 9], written=before)
+    for rows, values, found in zip(
+        table, before, run(module, table, request, minimum=3, **options), strict=True
+    ):
+        for tokens, score, log_probs, finished in found:
+            assert len(log_probs) == len(tokens) + finished
+            assert len(values) + len(tokens) >= 3
+            whole = [*values, *log_probs]
+            assert score == pytest.approx(sum(whole) / len(whole) ** alpha, abs=1e-5)
+            early = chances(rows, tokens[: 3 - len(values)], (A, B, C))
+            assert log_probs[: len(early)] == pytest.approx(early, abs=1e-5)
+
+
+def test_each_sentence_may_begin_with_a_symbol_of_its_own() -> None:
+    table = random_tables(3)
+    starts, caps = [A, START, C], [5, 0, 5]
+    together = run(greedy, table, replace(ask(caps), start=starts))
+    for n, found in enumerate(together):
+        alone = replace(ask(caps[n : n + 1]), start=starts[n])
+        assert run(greedy, table[n : n + 1], alone) == [found]
 
 
 @every_search

@@ -1,0 +1,138 @@
+"""What follows a prompt: it is read at once, then symbols are written one by one.
+
+    score(y | x) = Σ_t log p(yₜ | x, y₁ … yₜ₋₁) / nᵅ      over the n symbols y of the output alone
+
+The prompt x is given, not written: nothing of it counts in a score, a length or a minimum.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from regard.model import Model
+from regard.parts import Part, module
+from regard.search import Hypothesis, Request
+from regard.types import Batch, DecoderState
+
+CHUNK = 256
+"""Symbols of each text that are read at once: what a model holds of them is bounded."""
+NOTHING = Hypothesis((), 0.0, (), False)
+
+
+class Asked(NamedTuple):
+    """What is asked of every text."""
+
+    length: int
+    """The most symbols of an output."""
+    end: int
+    """The symbol that ends an output."""
+    forbidden: tuple[int, ...]
+    """Symbols that are never written."""
+    window: int | None
+    """How many symbols the model can hold, if it hands nothing on."""
+
+
+def read(model: Model, texts: Sequence[Sequence[int]]) -> DecoderState:
+    """The state that has read all of each text but its last symbol, which a search reads first.
+
+    All texts are read side by side up to the end of the shortest, and so on with those that are
+    left: a text's state does not depend on the others.
+    """
+    order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
+    state = model.start(Batch(tensors={}, ids=tuple(order), targets=0))
+    ended, place, waiting = list[DecoderState](), 0, order
+    while True:
+        end = len(texts[waiting[0]]) - 1
+        for first in range(place, end, CHUNK):
+            rows = [texts[n][first : min(first + CHUNK, end)] for n in waiting]
+            _, state = model.decode(torch.tensor(rows, device=model.device), state)
+        ready = sum(len(texts[n]) - 1 == end for n in waiting)
+        if ready == len(waiting):
+            break
+        numbers = torch.arange(len(waiting), device=model.device)
+        ended.append(state.keep(numbers[:ready]))
+        state, waiting, place = state.keep(numbers[ready:]), waiting[ready:], end
+    whole = ended[0].join([*ended[1:], state]) if ended else state
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return whole.keep(torch.tensor(back, device=model.device))
+
+
+def follow(
+    model: Model,
+    texts: Sequence[Sequence[int]],
+    numbers: Sequence[int],
+    search: Part,
+    asked: Asked,
+) -> list[list[Hypothesis]]:
+    """What follows each text, which has a symbol at least: hypotheses, best first.
+
+    A model that hands nothing on writes until its window is full, then goes on from the last
+    half of it: each sample by itself, other searches with the best hypothesis, so that their
+    alternatives differ in the last window only.
+    """
+    kept = (asked.window or sys.maxsize) // 2 + 1
+    samples: int = getattr(search.config, "samples", 0)
+    found = [[NOTHING] for _ in texts]
+    going, draws = [(n, 0) for n in range(len(texts))], 0
+    while going:
+        before = [found[n][k] for n, k in going]
+        rows = [
+            [*texts[n][-kept:], *written.tokens][-kept:]
+            for (n, _), written in zip(going, before, strict=True)
+        ]
+        marks = tuple(numbers[n] + ((draws + k) << 32) for n, k in going)  # others in each window
+        best = _written(model, rows, before, marks, search, asked)
+        for (n, k), new in zip(going, best, strict=True):
+            if samples:
+                found[n][k : k + 1] = new
+            else:
+                found[n] = new
+        if samples:
+            search = Part(search.kind, replace(search.config, samples=1))
+        draws += samples or 1
+        going = [
+            (n, k)
+            for n, each in enumerate(found)
+            for k, written in enumerate(each if samples else each[:1])
+            if not written.finished and len(written.tokens) < asked.length
+        ]
+    return [sorted(each, key=lambda written: -written.score) for each in found]
+
+
+def _written(
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    before: Sequence[Hypothesis],
+    numbers: tuple[int, ...],
+    search: Part,
+    asked: Asked,
+) -> list[list[Hypothesis]]:
+    """Each of `before` with what follows it, up to the end of a window; `rows` are what is read."""
+    window = asked.window or sys.maxsize
+    request = Request(
+        start=[row[-1] for row in rows],
+        end=asked.end,
+        caps=[
+            min(asked.length - len(written.tokens), window + 1 - len(row))
+            for written, row in zip(before, rows, strict=True)
+        ],
+        forbidden=asked.forbidden,
+        written=[written.log_probs for written in before],
+        numbers=numbers,
+        device=model.device,
+    )
+    with torch.inference_mode():
+        find = module("search", search.kind).search
+        found = find(model.step, read(model, rows), request, search.config)
+    return [
+        [
+            new._replace(
+                tokens=written.tokens + new.tokens, log_probs=written.log_probs + new.log_probs
+            )
+            for new in best
+        ]
+        for written, best in zip(before, found, strict=True)
+    ]
