@@ -5,6 +5,7 @@ lines are one running text, in which END is what stands between two of them.
 """
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

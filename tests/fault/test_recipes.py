@@ -213,13 +213,18 @@ def tried(load: Any, base: dict[str, Any], found: list[Change], folder: Path) ->
     again = folder / "again.toml"
     again.write_text(config.dump(recipe), encoding="utf-8")
     assert config.load(again) == recipe
-    for step in (find_files, device.resolve, build_model):
+    for step in (find_files, settle, build_model):
         try:
             with recipe.place.located():
                 step(recipe)
         except RecipeError as error:
             refused_well(error)
     return "taken"
+
+
+def settle(recipe: Recipe) -> None:
+    device.check(recipe.train)
+    device.settle(recipe.train)
 
 
 def find_files(recipe: Recipe) -> None:
