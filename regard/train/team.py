@@ -34,7 +34,7 @@ class Team:
 
     def __init__(self, objective: nn.Module, threads: int, device: torch.device) -> None:
         possible = isinstance(objective, Objective) and device.type == "cpu"
-        self.size = min(threads, MOST) if possible else 1
+        self.size = max(1, min(threads, MOST)) if possible else 1
         self.objectives = [objective, *(_twin(objective) for _ in range(self.size - 1))]
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None

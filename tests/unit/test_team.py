@@ -170,7 +170,8 @@ def test_a_layer_that_draws_from_the_shared_generator_is_learnt_by_one_thread() 
 
 
 @pytest.mark.parametrize(
-    ("threads", "device", "size"), [(1, "cpu", 1), (2, "cpu", 2), (8, "cpu", 2), (8, "cuda", 1)]
+    ("threads", "device", "size"),
+    [(0, "cpu", 1), (1, "cpu", 1), (2, "cpu", 2), (8, "cpu", 2), (8, "cuda", 1)],
 )
 def test_only_a_processor_with_several_threads_has_twins(threads, device, size) -> None:
     assert Team(objective(), threads, torch.device(device)).size == size
