@@ -58,7 +58,7 @@ LOWER_IS_BETTER = {
 }  # fmt: skip
 
 
-TRIES = 20
+TRIES = 100
 """How often a checkpoint is looked for again that was removed while it was read."""
 Read = TypeVar("Read")
 

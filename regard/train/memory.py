@@ -62,7 +62,8 @@ class Memory:
         There are as many parts as `pieces` at least, where the batch is large enough for it.
         """
         whole = batches.at(position)
-        pieces = min(pieces, len(whole), max(t.numel() for t in whole.tensors.values()) // FEWEST)
+        positions = max((tensor.numel() for tensor in whole.tensors.values()), default=0)
+        pieces = min(pieces, len(whole), positions // FEWEST)
         if pieces > 1:
             return self._pieces(batches, position, 0, len(whole), pieces)
         return self._split(batches, position, whole, 0)

