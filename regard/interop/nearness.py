@@ -189,7 +189,7 @@ def keep(found: Nearness, folder: Path) -> None:
     writing = folder / f".{NAME}-{os.getpid()}"
     with suppress(OSError):
         try:
-            writing.write_text(json.dumps(table, indent=1), encoding="utf-8")
+            writing.write_text(json.dumps(table, indent=1), encoding="utf-8", newline="\n")
             writing.replace(folder / NAME)
         finally:
             writing.unlink(missing_ok=True)

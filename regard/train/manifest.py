@@ -266,7 +266,7 @@ def check_kinds(folder: Path) -> None:
                 _check_kind(path, path.lstat(), top=path.parent == folder)
 
 
-def _check_kind(path: Path, status: os.stat_result, *, top: bool) -> None:
+def _check_kind(path: Path, status: Any, *, top: bool) -> None:
     link = stat.S_ISLNK(status.st_mode) or _is_junction(status)
     if link or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         what = "a link" if link else "neither a file nor a folder"

@@ -184,7 +184,9 @@ def test_a_run_that_fails_leaves_nothing_where_open_files_cannot_be_removed(
 
     monkeypatch.setattr(lock, "held", watched)
     monkeypatch.setattr(Path, "unlink", unlink)
-    monkeypatch.setattr(lock, "os", SimpleNamespace(name="nt", getpid=os.getpid))
+    monkeypatch.setattr(
+        lock, "os", SimpleNamespace(name="nt", getpid=os.getpid, path=os.path, fstat=os.fstat)
+    )
     monkeypatch.setattr(runs, "_fill", fill)
     with pytest.raises(UserError, match=r"^no room$"):
         regard.train(recipe, "train.updates=1", to=tmp_path / "runs" / "new")
@@ -319,7 +321,7 @@ def test_sampling_asks_its_device_for_no_float64(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(sample, "walk", walk)
     step: Any = walk
-    state: Any = SimpleNamespace(select=len, keep=len, expand=len, detach=len)
+    state: Any = SimpleNamespace(select=len, keep=len, expand=len, join=len, detach=len)
     request = Request(start=0, end=1, caps=(4, 4, 4), numbers=(0, 1, 2), device="meta")
     sample.search(step, state, request, sample.Config())
     assert (drawn[0].device.type, drawn[0].shape) == ("meta", (3, 1))
@@ -329,7 +331,15 @@ def test_the_counter_of_a_fused_optimizer_lives_with_its_weights():
     """Or else CUDA refuses the first update after a resume."""
     model = nn.Linear(3, 2, device="meta")
     weights = optimizer.make(optimizer.Config(), nn.Linear(3, 2).parameters())
-    state = {f"{n}/step": torch.tensor(7.0) for n, _ in model.named_parameters()}
+    state = {
+        f"{name}/{entry}": value
+        for name, p in nn.Linear(3, 2).named_parameters()
+        for entry, value in (
+            ("step", torch.tensor(7.0)),
+            ("exp_avg", torch.zeros(p.shape)),
+            ("exp_avg_sq", torch.zeros(p.shape)),
+        )
+    }
     for fused, place in ((True, "meta"), (False, "cpu")):
         steps = torch.optim.Adam(model.parameters(), fused=None)
         for group in steps.param_groups:

@@ -229,10 +229,10 @@ def test_the_training_part_alone_standardises(tmp_path):
         (tmp_path / "series.json").write_text(json.dumps(table))
         with pytest.raises(UserError, match=r"series\.json cannot be read"):
             Standard.load(tmp_path)
-    for odd in ({"mean": [1]}, {"deviation": [1, 0]}):
+    for odd, said in (({"mean": [1]}, "mean has 1"), ({"deviation": [1, 0]}, "a deviation")):
         table = json.loads((tmp_path / "series.json").read_text()) | {"step": None} | odd
         (tmp_path / "series.json").write_text(json.dumps(table))
-        with pytest.raises(UserError, match=r"series\.json cannot be read: a mean and a dev"):
+        with pytest.raises(UserError, match=rf"series\.json cannot be read: {said}"):
             Standard.load(tmp_path)
     (tmp_path / "series.json").write_text("{}")
     with pytest.raises(UserError, match=r"series\.json cannot be read"):
