@@ -230,7 +230,8 @@ def test_the_training_part_alone_standardises(tmp_path):
         with pytest.raises(UserError, match=r"series\.json cannot be read"):
             Standard.load(tmp_path)
     for odd, said in (({"mean": [1]}, "mean has 1"), ({"deviation": [1, 0]}, "a deviation")):
-        table = json.loads((tmp_path / "series.json").read_text()) | {"step": None} | odd
+        found.save(tmp_path)
+        table = json.loads((tmp_path / "series.json").read_text()) | odd
         (tmp_path / "series.json").write_text(json.dumps(table))
         with pytest.raises(UserError, match=rf"series\.json cannot be read: {said}"):
             Standard.load(tmp_path)
