@@ -33,16 +33,9 @@ def could_be(name: str, before: Path, now: Path) -> bool:
     """Whether the file `name` of the run `now` is one that a run such as `before` could have."""
     try:
         rule(name)(before / name, now / name)
-    except (
-        Lie,
-        OSError,
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
-        RecursionError,
-        struct.error,
-    ):
+    except (Lie, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError):
+        return False
+    except (RecursionError, struct.error):
         return False
     return True
 
@@ -184,6 +177,8 @@ def progress(before: Path, now: Path) -> None:
     must(all(is_count(table[key], -1) for key in ("recorded", "validated") if key in table))
     must(all(map(is_number, table.get("sums", {}).values())))
     must(all(map(is_count, table.get("signs", {}).values())))
+    about = table.get("machine", {}).values()
+    must(all(is_number(value) or isinstance(value, str) for value in about))
     must(all(key.isdecimal() and key.isascii() for key in table["scores"]))
     must(all(type(value) in (int, float) for value in table["scores"].values()))
     if now.parent.name != "model":
