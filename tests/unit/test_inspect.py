@@ -92,7 +92,8 @@ def test_looking_changes_nothing(kind: str):
         captured = logits(model, given).log_softmax(-1)
     assert len(seen) > 0
     assert not watched()
-    torch.testing.assert_close(captured, plain, atol=1e-4, rtol=0)
+    # Logits of random weights are as large as 350, where float32 rounds by 3e-5.
+    torch.testing.assert_close(captured, plain, atol=1e-4, rtol=1e-6)
     assert torch.equal(captured.argmax(-1), plain.argmax(-1))
 
 
