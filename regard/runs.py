@@ -328,7 +328,9 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
 
 def _before(run: Run, newest: Checkpoint | None) -> dict[str, Any]:
     """What the start before this one decided; before the first, what the recipe names."""
-    kept = newest.progress().get("machine") if newest else None
+    kept = None
+    with suppress(OSError):  # a run that trains may have removed it
+        kept = newest.progress().get("machine") if newest else None
     if isinstance(kept, dict) and kept:
         return kept
     starts = [record for record in run.records() if record.get("kind") == "start"]
