@@ -77,7 +77,7 @@ def test_every_load_is_of_one_whole_checkpoint(run: Run, amount: Amount, tally: 
             values = {float(v) for p in loaded.model.parameters() for v in p.detach().flatten()[:2]}
             assert values == {float(loaded.progress.update)}, "of one checkpoint, whole"
             seen.add(loaded.progress.update)
-    assert len(seen) > 3, "the run went on meanwhile"
+    assert len(seen) > 20, "the run went on meanwhile"
     tally("loads while checkpoints were removed", number + 1)
 
 
