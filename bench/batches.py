@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.peers import HOME
-from regard import config
 from regard.data import batching, catalogue, tokenizers
 from regard.data.readers import Policy, Report, parallel
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
-from regard.parts import module
+from regard.recipe import config
+from regard.recipe.parts import module
 from regard.tasks.translate import collate
 from regard.types import Position
 

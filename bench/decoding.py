@@ -10,11 +10,12 @@ from bench import machine
 from bench.batches import folder_of
 from bench.peers import HOME, Contestant, race
 from bench.table import compare
-from regard import config, front, runs
+from regard import front, runs
 from regard.data.tokenizers import END
 from regard.errors import UserError
 from regard.interop import ctranslate2
 from regard.model import Model
+from regard.recipe import config
 
 BEAMS = 5
 BATCH = 64

@@ -9,7 +9,7 @@ import torch
 
 from bench import features
 from bench.timing import best, product
-from regard import config
+from regard.recipe import config
 from regard.train import device
 
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from regard.config import load
 from regard.data.readers import Report
+from regard.recipe.config import load
 
 ORDERS = range(1, 9)
 RECIPE = "timemachine-lstm"

@@ -13,8 +13,8 @@ from bench.batches import Corpus, pairs
 from bench.peers import Contestant, race
 from bench.timing import best
 from bench.training import TINY, _options, recipe
-from regard import config
-from regard.parts import module
+from regard.recipe import config
+from regard.recipe.parts import module
 from regard.types import Position
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from regard import config, drawing
 from regard.layers.allocator import keep_pages
 from regard.model import build
+from regard.plots import drawing
+from regard.recipe import config
 from regard.train import device, loop, optimizer
 from regard.train.objective import Objective
 from regard.train.progress import Progress

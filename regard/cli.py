@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import tyro
 
-from regard import __version__, streams
+from regard import __version__
+from regard.console import streams
 from regard.errors import RecipeError, UserError
 from regard.verbs import learning, looking, using
 from regard.verbs.common import INTERRUPTED, Flag

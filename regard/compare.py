@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard import comparison_plots, front
+from regard import front
 from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
 from regard.metrics import Score, bootstrap
-from regard.plots import PLACES, Curve
+from regard.plots import PLACES, Curve, comparison as comparison_plots
+from regard.recipe.values import Samples, check
 from regard.tasks import Prediction
-from regard.values import Samples, check
 
 SAMPLES = 1000
 GROUPS = 5

@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from regard import config
 from regard.data.readers import Report
 from regard.doctor import examination
 from regard.doctor.findings import Finding
@@ -18,11 +17,12 @@ from regard.interop.conversion import Quantization, unavailable
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Comparison, Score, paired_bootstrap
-from regard.parts import Part, kinds, module
+from regard.recipe import config
+from regard.recipe.parts import Part, kinds, module
+from regard.recipe.values import Count, Length, check
 from regard.runs import Run, train as train_run
 from regard.tasks import Prediction, check_texts
 from regard.train.device import pick
-from regard.values import Count, Length, check
 
 CHUNK = 4096
 Engine = Literal["auto", "torch", "ctranslate2"]

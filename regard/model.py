@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
-from regard.parts import Part, foreign, module, reason
+from regard.recipe.parts import Part, foreign, module, reason
+from regard.recipe.values import Width
 from regard.types import Batch, Decoder, DecoderState, Encoder, Head, Input, Sequence, Sizes
-from regard.values import Width
 
 
 @dataclass(frozen=True, kw_only=True)

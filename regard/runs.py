@@ -34,14 +34,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from regard import __version__, config, plots
-from regard.config import Recipe
+from regard import __version__, plots
 from regard.data import vectors
 from regard.data.readers import Report
 from regard.errors import RecipeError, UserError
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.parts import module, resume
+from regard.recipe import config
+from regard.recipe.config import Recipe
+from regard.recipe.parts import module, resume
 from regard.tasks import Task
 from regard.train import budget, checkpoint, device, lock, manifest, optimizer
 from regard.train.ahead import ahead

@@ -5,9 +5,9 @@ import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from regard.config import ROOMS, room_of
 from regard.model import Config as Model
-from regard.parts import kinds, module
+from regard.recipe.config import ROOMS, room_of
+from regard.recipe.parts import kinds, module
 from regard.train.loop import Config as Train
 
 

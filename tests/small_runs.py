@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.config import from_table
 from regard.model import build
+from regard.recipe.config import from_table
 from regard.runs import Run
 from regard.train import checkpoint
 from regard.train.progress import Progress

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard import config
-from regard.config import Recipe
 from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.interop import ctranslate2
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model, build
-from regard.parts import Part, module
+from regard.recipe import config
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks.translate import collate
 from regard.types import Sizes

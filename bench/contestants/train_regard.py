@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import torch
 from protocol import OPTIONS, batches, serve
 
-from regard import config
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import build
-from regard.parts import module
+from regard.recipe import config
+from regard.recipe.parts import module
 from regard.train import device, optimizer, team
 from regard.train.loop import Job, Progress, _begin, _step
 from regard.train.objective import Objective

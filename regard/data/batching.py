@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
+from regard.recipe.values import Rows, RowsOrZero
 from regard.types import ALL, Batch, Position
-from regard.values import Rows, RowsOrZero
 
 Lengths = NDArray[np.int64]
 """(N, sides): how many symbols each side of each example has."""

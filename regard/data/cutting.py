@@ -16,7 +16,7 @@ from typing import Annotated
 
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError
-from regard.values import Range, Share
+from regard.recipe.values import Range, Share
 
 WAYS = 64
 """Ways to cut a word that are drawn once; each time it stands somewhere, one of them is taken."""

@@ -8,7 +8,7 @@ from typing import Literal
 from regard.data import catalogue
 from regard.data.readers import Policy
 from regard.errors import RecipeError, UserError
-from regard.values import Length, shown
+from regard.recipe.values import Length, shown
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")

@@ -36,7 +36,7 @@ from regard.data.readers import (
 )  # fmt: skip
 from regard.data.tags import UNKNOWN
 from regard.errors import RecipeError, UserError
-from regard.values import Seed, Share
+from regard.recipe.values import Seed, Share
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NOTHING = ("", "")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard import checked
 from regard.errors import UserError
+from regard.recipe import checked
 
 FILE = "labels.json"
 

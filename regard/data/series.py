@@ -25,7 +25,7 @@ from regard.data.clock import Moment, Step
 from regard.data.files import find
 from regard.data.readers import Broken, Finding, Report, excerpt
 from regard.errors import RecipeError, UserError
-from regard.values import NonNegative, Positive
+from regard.recipe.values import NonNegative, Positive
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from regard import checked
-from regard.checked import Table
 from regard.errors import UserError
+from regard.recipe import checked
+from regard.recipe.checked import Table
 
 PARTS = ("train", "validation", "test")
 KEYS = {"variables", "mean", "deviation", "parts"}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from regard.data.store import Array, Tokens
 from regard.errors import UserError
+from regard.recipe.values import Length, Rows
 from regard.types import ALL, Batch, Position
-from regard.values import Length, Rows
 
 
 @dataclass(frozen=True, kw_only=True)

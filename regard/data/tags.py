@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard import checked
 from regard.data.cells import is_number
 from regard.data.labels import FILE, Labels
 from regard.data.store import Array, pad
 from regard.errors import UserError
+from regard.recipe import checked
 
 UNKNOWN = "_"
 """The tag of a word whose tag is not known."""

@@ -13,8 +13,8 @@ from regard.data.readers import Policy, Report, parallel
 from regard.data.store import Array, pad
 from regard.data.tokenizers import PAD, UNKNOWN
 from regard.errors import RecipeError
+from regard.recipe.values import Share
 from regard.types import Batch
-from regard.values import Share
 
 
 @dataclass(frozen=True, kw_only=True)

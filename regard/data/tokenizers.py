@@ -29,10 +29,10 @@ from tokenizers import (
     trainers,
 )
 
-from regard import checked
-from regard.checked import Table
 from regard.errors import RecipeError, UserError
-from regard.values import Count, Symbols
+from regard.recipe import checked
+from regard.recipe.checked import Table
+from regard.recipe.values import Count, Symbols
 
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]

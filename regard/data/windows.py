@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import RecipeError
+from regard.recipe.values import Length, LengthOrZero
 from regard.types import Batch, float64
-from regard.values import Length, LengthOrZero
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,8 @@ from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
 from regard.layers.probe import probe, scope, stacked
 from regard.layers.recurrent import Kind, Recurrent, State as Hidden, recurrent
+from regard.recipe.values import Depth, Share, WidthOrZero
 from regard.types import Sequence
-from regard.values import Depth, Share, WidthOrZero
 
 Summary = Literal["ends", "last", "mean"]
 NAMES = ("state", "cell")

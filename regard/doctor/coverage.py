@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from regard.config import Recipe
 from regard.data.tokenizers import UNKNOWN, Tokenizer
 from regard.doctor.findings import Finding, Severity, counted, finding
 from regard.doctor.reading import Part, Side
+from regard.recipe.config import Recipe
 
 SAMPLE = 2000
 MANY = {"character": 0.005}

@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.config import Recipe
+from regard.console.shell import quoted
 from regard.data import files, series as readings
 from regard.data.labels import Labels
 from regard.doctor import cost, coverage, examples, labels, pairs, series, text
 from regard.doctor.findings import FIRM, KINDS, Finding, Severity, finding, merged, of, ranked
 from regard.doctor.reading import Part, read
 from regard.errors import RecipeError, UserError
-from regard.parts import resume
+from regard.recipe.config import Recipe
+from regard.recipe.parts import resume
 from regard.runs import Run
-from regard.shell import quoted
 from regard.train import checkpoint
 
 FULL, SHORT = 1_000_000, 30_000

@@ -6,14 +6,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.config import Recipe
 from regard.data import files, labelled
 from regard.data.files import Part as Name
 from regard.data.readers import Finding as Defect, Policy, Report, lines, parallel
 from regard.data.texts import Texts
 from regard.doctor.findings import Finding, Severity, counted, finding
 from regard.errors import UserError
-from regard.parts import module
+from regard.recipe.config import Recipe
+from regard.recipe.parts import module
 
 USUAL = 200
 """Characters of an example."""

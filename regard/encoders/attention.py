@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from regard.layers.attention import attend_to, attention_weights
 from regard.layers.probe import probe, scope, watched
+from regard.recipe.values import Depth
 from regard.types import Sequence
-from regard.values import Depth
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from torch import nn
 from regard.layers.draws import generator
 from regard.layers.dropout import Dropout
 from regard.layers.probe import probe
+from regard.recipe.values import Share
 from regard.types import Sequence
-from regard.values import Share
 
 
 @dataclass(frozen=True, kw_only=True)

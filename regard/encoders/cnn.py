@@ -9,8 +9,8 @@ from regard.errors import RecipeError
 from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.probe import probe, scope
+from regard.recipe.values import Depth, Share, Widths
 from regard.types import Sequence
-from regard.values import Depth, Share, Widths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.layers.probe import probe
+from regard.recipe.values import Length
 from regard.types import Sequence
-from regard.values import Length
 
 
 @dataclass(frozen=True, kw_only=True)

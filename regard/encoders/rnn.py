@@ -11,8 +11,8 @@ from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Kind, recurrent
+from regard.recipe.values import Depth, Share, WidthOrZero
 from regard.types import Sequence
-from regard.values import Depth, Share, WidthOrZero
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear
 from regard.layers.pooling import Kind, Pooling
+from regard.recipe.values import Share
 from regard.types import Sequence, Term, Terms
-from regard.values import Share
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.pooling import Pooling
+from regard.recipe.values import Share
 from regard.types import Sequence, Term, Terms
-from regard.values import Share
 
 LIMIT = 14.0
 """|s| is at most this, so that e⁻ˢ stays finite."""

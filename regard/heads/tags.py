@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from regard.layers.crf import CRF
 from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear
+from regard.recipe.values import Share
 from regard.types import Term, Terms
-from regard.values import Share
 
 
 @dataclass(frozen=True, kw_only=True)

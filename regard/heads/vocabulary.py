@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from regard.layers.consistency import twin_cross_entropy
 from regard.layers.cross_entropy import cross_entropy
+from regard.recipe.values import Share, Weight
 from regard.types import Term, Terms
-from regard.values import Share, Weight
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
+from regard.recipe.values import Share, Width, Widths
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Share, Width, Widths
 
 
 @dataclass(frozen=True, kw_only=True)

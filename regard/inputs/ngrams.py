@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from regard.inputs import tokens
 from regard.layers.embedding import Embedding
+from regard.recipe.values import Range
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Range
 
 NONE = 0
 """The bucket of no n-gram."""

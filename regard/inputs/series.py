@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from regard.errors import RecipeError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
+from regard.recipe.values import Length, LengthOrZero, Share
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Length, LengthOrZero, Share
 
 
 @dataclass(frozen=True, kw_only=True)

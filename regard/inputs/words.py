@@ -11,8 +11,8 @@ from regard.layers.draws import generator
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
+from regard.recipe.values import Share, Width
 from regard.types import Batch, Sequence, Sizes
-from regard.values import Share, Width
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import drawing
-from regard.drawing import COLOURS, INK, STROKES
+from regard.plots import drawing
+from regard.plots.drawing import COLOURS, INK, STROKES
 
 if TYPE_CHECKING:
     import matplotlib.figure

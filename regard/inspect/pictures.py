@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import drawing, series_plots
 from regard.inspect import figures
 from regard.inspect.report import Report
+from regard.plots import drawing, series as series_plots
 
 if TYPE_CHECKING:
     import matplotlib.figure

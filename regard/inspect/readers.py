@@ -10,17 +10,17 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard import continuation as continuations
 from regard.data import texts, words
 from regard.data.files import called
 from regard.data.tags import UNKNOWN as NO_TAG
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.data.windows import collate as windows, normaliser
+from regard.decoding import continuation as continuations
 from regard.errors import UserError
 from regard.inspect.beam import Tree, recorded, tree
 from regard.inspect.reading import Measure, Reading, grouped, likely, logits
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.parts import Part, module
 from regard.runs import Run
 from regard.search import Hypothesis, Request
 from regard.tasks import Task, translate

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from regard import streams
+from regard.console import streams
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import attentions, head, intervene
@@ -24,11 +24,11 @@ from regard.inspect.readers import LENGTH, read
 from regard.inspect.survey import survey
 from regard.inspect.views import views
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.parts import Part, module
+from regard.recipe.values import Length, check
 from regard.runs import TRIES, Run
 from regard.tasks import check_texts
 from regard.train import checkpoint
-from regard.values import Length, check
 
 SCRIPTS = (
     "data.js", "colour.js", "draw.js", "heatmap.js", "attention.js", "output.js", "numbers.js",

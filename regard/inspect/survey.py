@@ -25,10 +25,10 @@ from regard.inspect.intervene import WithoutHead, attentions, intervene
 from regard.inspect.readers import read
 from regard.inspect.reading import Reading
 from regard.model import Model
-from regard.parts import Part
+from regard.recipe.parts import Part
+from regard.recipe.values import Count, check
 from regard.runs import Run
 from regard.tasks import Task
-from regard.values import Count, check
 
 SURE = 0.5
 """A symbol counts as the translation of another if the dictionary finds it likelier than this."""

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.config import Recipe
 from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.errors import UserError
 from regard.model import Model
+from regard.recipe.config import Recipe
 
 Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
 FORBIDDEN = (PAD, START, UNKNOWN)

@@ -19,7 +19,6 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 
-from regard.config import Recipe
 from regard.data.store import Store
 from regard.data.tokenizers import END, START, UNKNOWN
 from regard.decoders import transformer as decoder
@@ -39,7 +38,8 @@ from regard.interop.conversion import (
     save,
 )
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part, module
 from regard.runs import Loaded, Run
 from regard.search import Hypothesis, Request, beam, greedy, impossible
 from regard.tasks.translate import SIDES, Task

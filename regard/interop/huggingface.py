@@ -20,14 +20,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard import checked
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens
 from regard.layers import transformer
 from regard.layers.position import sinusoid
 from regard.model import Config, Model, build
-from regard.parts import Part
+from regard.recipe import checked
+from regard.recipe.parts import Part
 from regard.train.checkpoint import put_weights
 from regard.types import Sizes
 

@@ -23,7 +23,7 @@ from regard.data.tokenizers import UNKNOWN
 from regard.errors import UserError
 from regard.interop.conversion import FORBIDDEN, computable, library
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.parts import Part, module
 from regard.search import Hypothesis
 from regard.tasks.translate import Task, collate
 from regard.train.device import processor

@@ -6,7 +6,7 @@ from regard.errors import RecipeError
 from regard.layers.feedforward import Activation
 from regard.layers.position import Kind, Layout
 from regard.layers.residual import Norm, Normalisation
-from regard.values import Depth, Heads, Length, Share, Width
+from regard.recipe.values import Depth, Heads, Length, Share, Width
 
 
 @dataclass(frozen=True, kw_only=True)

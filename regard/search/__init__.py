@@ -13,7 +13,7 @@ the model gives them, forbidden or not, in the length and in a minimum. So a sea
 to begin as the best output does finds that output, with its score; but after an improbable prefix
 a length penalty favours long outputs, which share it among more tokens. CTranslate2 counts a prefix
 in length and minimum, too, but as certain. A prompt, as of a language model, is no part of the
-output: the state that a search begins with has read it (`regard.continuation`), and nothing of it
+output: the state that a search begins with has read it (`regard.decoding`), and nothing of it
 counts.
 
 Shape letters beside those of `regard.types`: B counts the sentences still in work, W the
@@ -31,10 +31,10 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.choices import ROOT, Choices
+from regard.decoding.choices import ROOT, Choices
 from regard.errors import UserError
+from regard.recipe.values import check
 from regard.types import DecoderState
-from regard.values import check
 
 
 @runtime_checkable

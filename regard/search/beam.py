@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.errors import RecipeError
+from regard.recipe.values import Factor, Few, LengthOrZero, Range
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges, impossible, table
 from regard.types import DecoderState
-from regard.values import Factor, Few, LengthOrZero, Range
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.recipe.values import LengthOrZero
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges, impossible, table
 from regard.types import DecoderState
-from regard.values import LengthOrZero
 
 Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
 """From log p of all symbols to the next symbol of each hypothesis."""

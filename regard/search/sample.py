@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from regard.recipe.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
 from regard.search import Frontier, Hypothesis, Request, Step, check_ranges
 from regard.search.greedy import walk
 from regard.types import DecoderState, exact, float64
-from regard.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
 
 
 @dataclass(frozen=True, kw_only=True)

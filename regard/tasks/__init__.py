@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from regard.config import Recipe
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part, module
+from regard.recipe.values import shown
 from regard.types import Batch, Batches, Carry, Sizes, Terms
-from regard.values import shown
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard import health, label_metrics, plots
-from regard.config import Recipe
+from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
 from regard.data.labelled import HeldOut, Text, texts
@@ -22,11 +21,13 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.tokenizers import END, START, UNKNOWN
 from regard.data.words import Coded, Lexicon, Shelf, collate
 from regard.errors import RecipeError, UserError
-from regard.label_metrics import Judged
-from regard.metrics import Score, accuracy
+from regard.metrics import Score, accuracy, labels as label_metrics
+from regard.metrics.labels import Judged
 from regard.model import Model
-from regard.parts import Part
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part
 from regard.tasks import Prediction, check_model, check_positions
+from regard.train import health
 from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}

@@ -21,8 +21,6 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard import health, series_plots
-from regard.config import Recipe
 from regard.data import batching, clock, series, stored_series, windows
 from regard.data.files import called
 from regard.data.readers import Report
@@ -32,10 +30,13 @@ from regard.data.windows import Forecasts, collate, normaliser, unfold
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score, bootstrap
 from regard.model import Model
-from regard.parts import Part
+from regard.plots import series as series_plots
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part
+from regard.recipe.values import Few, Range, Rows
 from regard.tasks import Prediction, check_model, check_positions
+from regard.train import health
 from regard.types import Batch, Batches, Carry, Sizes, Terms
-from regard.values import Few, Range, Rows
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 SIDES = ("past", "future")

@@ -19,22 +19,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard import health
-from regard.config import Recipe, Room
-from regard.continuation import CHUNK, Asked, follow
 from regard.data import batching, files, stream, tokenizers
 from regard.data.readers import Finding, Report, excerpt
 from regard.data.store import Store, read_texts, write_texts
 from regard.data.texts import HeldOut, Texts, collate, spelling
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
+from regard.decoding.continuation import CHUNK, Asked, follow
 from regard.errors import RecipeError, UserError
 from regard.metrics import VERSION, Score
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.config import Recipe, Room
+from regard.recipe.parts import Part, module
+from regard.recipe.values import Length
 from regard.search import Hypothesis
 from regard.tasks import Prediction, check_model, check_positions, check_written
+from regard.train import health
 from regard.types import Batch, Batches, Carry, Head, Sizes, Terms
-from regard.values import Length
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 SIDES = ("target",)

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard import health, label_metrics, plots
-from regard.config import Recipe
+from regard import plots
 from regard.data import batching, files, tags as scales, tokenizers
 from regard.data.batching import Batches
 from regard.data.labelled import HeldOut, Sentence, sentences
@@ -25,11 +24,13 @@ from regard.data.tags import UNKNOWN as NO_TAG, Numbers
 from regard.data.tokenizers import UNKNOWN
 from regard.data.words import Coded, Lexicon, Shelf, collate
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score
+from regard.metrics import Score, labels as label_metrics
 from regard.model import Model
-from regard.parts import Part
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part
 from regard.tasks import Prediction
 from regard.tasks.classify import check_parts
+from regard.train import health
 from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "tags"}

@@ -12,26 +12,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard import health
-from regard.alignment import align
-from regard.choices import Choices
-from regard.config import Recipe, Room
 from regard.data import batching, cutting, files, pairs, tokenizers
 from regard.data.batching import Batches
 from regard.data.pairs import Pairs
 from regard.data.readers import Finding, Policy, Report, suffix
 from regard.data.store import Store, pad, read_texts, write_texts
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
+from regard.decoding.alignment import align
+from regard.decoding.choices import Choices
+from regard.decoding.parallel_batches import parallel_batches
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score
+from regard.metrics.text import Evaluation
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.config import Recipe, Room
+from regard.recipe.parts import Part, module
+from regard.recipe.values import Factor, LengthOrZero
 from regard.search import Hypothesis, Request
-from regard.side_by_side import side_by_side
 from regard.tasks import Prediction, check_model, check_positions, check_written
-from regard.text_metrics import Evaluation
+from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
-from regard.values import Factor, LengthOrZero
 
 PARTS = {
     "input": "tokens",
@@ -330,7 +330,7 @@ class Task:
             found = zip(ids, hypotheses, links, strict=True)
             return [self._prediction(encoded[n], best, link, cut[n]) for n, best, link in found]
 
-        done = side_by_side(predicted, batches, model.device)
+        done = parallel_batches(predicted, batches, model.device)
         found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))

@@ -25,8 +25,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard import checked
 from regard.errors import UserError
+from regard.recipe import checked
 from regard.train import lock, manifest
 from regard.train.manifest import Files, sync
 from regard.train.progress import Progress

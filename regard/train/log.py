@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from regard import checked
 from regard.errors import UserError
+from regard.recipe import checked
 from regard.train import lock, manifest
 from regard.train.events import Events
 from regard.train.progress import Progress

@@ -9,16 +9,15 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard import health
 from regard.errors import RecipeError, UserError
 from regard.layers.draws import seeded
-from regard.train import memory, optimizer, schedule
+from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
+from regard.train import health, memory, optimizer, schedule
 from regard.train.budget import GB
 from regard.train.progress import Clock, Progress as Progress
 from regard.train.signals import interruptible
 from regard.train.team import SharedDraws, Team
 from regard.types import Batch, Batches, Carry, Position, Terms
-from regard.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,9 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from regard import checked
-from regard.checked import LARGEST, Table
 from regard.errors import UserError
+from regard.recipe import checked
+from regard.recipe.checked import LARGEST, Table
 
 try:
     import fcntl

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
-from regard.values import Factor, Range, Share, Weight
+from regard.recipe.values import Factor, Range, Share, Weight
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard import checked
 from regard.errors import UserError
+from regard.recipe import checked
 from regard.types import Position
 
 

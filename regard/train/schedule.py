@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.values import Factor, NonNegative, Weight
+from regard.recipe.values import Factor, NonNegative, Weight
 
 
 @dataclass(frozen=True, kw_only=True)

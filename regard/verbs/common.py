@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from tyro.conf import arg
 
-from regard import streams
+from regard.console import streams
 
 if TYPE_CHECKING:
     from regard.front import Predictor

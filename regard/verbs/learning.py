@@ -48,7 +48,9 @@ def train(
         raise RecipeError("train: --resume goes on with a run as it is, without changes")
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
-    from regard import display, front, parts as rooms, runs
+    from regard import front, runs
+    from regard.recipe import parts as rooms
+    from regard.verbs import display
 
     if parts is not None:
         rooms.add_folder(parts)
@@ -104,7 +106,9 @@ def doctor(
         json: All findings as JSON on stdout.
     """
     _check_named(recipe)
-    from regard import display, front, parts as rooms
+    from regard import front
+    from regard.recipe import parts as rooms
+    from regard.verbs import display
 
     if parts is not None:
         rooms.add_folder(parts)
@@ -129,7 +133,9 @@ def _profile(
     """Where the time of an update goes, of a run that is there or of one that is not kept."""
     import tempfile
 
-    from regard import display, front, profile, runs
+    from regard import front, runs
+    from regard.doctor import profile
+    from regard.verbs import display
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         if resume is not None:
@@ -164,7 +170,7 @@ def demo(
         to: The folder of the run; runs/demo-LANGUAGES otherwise.
         json: Scores and samples as JSON on stdout.
     """
-    from regard import demo as demonstration
+    from regard.verbs import demo as demonstration
 
     if not demonstration.demo(languages, to, as_json=json):
         sys.exit(INTERRUPTED)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from regard import streams
+from regard.console import streams
 from regard.errors import RecipeError, UserError
 from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, say, whole, whole_file
 
@@ -62,10 +62,10 @@ def inspect(
         device: Where to compute.
         json: The names of the files written, as JSON on stdout.
     """
-    from regard import display
     from regard.inspect import pictures, report
     from regard.inspect.survey import survey
     from regard.runs import Run
+    from regard.verbs import display
 
     if texts or not heads:
         streams.check_place(output)
@@ -112,8 +112,8 @@ def data(
         source: Take the files from this folder instead of their public address.
         json: Machine-readable output on stdout.
     """
-    from regard import display
     from regard.data import catalogue
+    from regard.verbs import display
 
     if action == "list":
         display.data_sets([catalogue.describe(n) for n in catalogue.names()], as_json=json)
@@ -150,7 +150,7 @@ def keys(task: Positional[str] = "translate", *, json: Flag = False) -> None:
         task: For which task.
         json: Machine-readable output on stdout.
     """
-    from regard import keys as reference
+    from regard.verbs import keys as reference
 
     found = reference.sections(task)
     if json:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from regard import streams
+from regard.console import streams
 from regard.errors import RecipeError, UserError
 from regard.verbs.common import (
     Checkpoint,
@@ -75,7 +75,7 @@ def evaluate(
         output: A file for the outputs, one line each.
         json: Scores as JSON on stdout.
     """
-    from regard import display
+    from regard.verbs import display
 
     if output is not None:
         streams.check_place(output)
@@ -134,8 +134,9 @@ def compare(
         engine: What searches: auto takes CTranslate2 where it does the same as torch.
         json: All of it as JSON on stdout.
     """
-    from regard import compare as comparing, display
-    from regard.drawing import check_picture
+    from regard import compare as comparing
+    from regard.plots.drawing import check_picture
+    from regard.verbs import display
 
     if picture is not None:
         check_picture(picture)
@@ -213,7 +214,7 @@ def predict(
             good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
     """
-    from regard import display
+    from regard.verbs import display
 
     options = given(
         search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
@@ -267,7 +268,7 @@ def score(
         device: Where to compute.
         json: The same as --format jsonl.
     """
-    from regard import display
+    from regard.verbs import display
 
     predictor = load(run, checkpoint=checkpoint, device=device)
     if files and len(files) != len(predictor.sides):
@@ -295,7 +296,7 @@ def score(
 
 def _tell(statuses: Sequence[str]) -> None:
     """Say of how many inputs not all could be read."""
-    from regard import display
+    from regard.verbs import display
 
     for status, what in TOLD.items():
         if count := statuses.count(status):
@@ -330,8 +331,9 @@ def export(
     """
     from dataclasses import asdict
 
-    from regard import display, runs
+    from regard import runs
     from regard.interop.export import export as write
+    from regard.verbs import display
 
     opened = runs.Run(run)
     with display.waiting(f"writing {folder}"):

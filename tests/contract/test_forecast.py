@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from regard import cli, front
-from regard.config import recipe
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.inspect.readers import READERS
 from regard.model import build
-from regard.parts import Part
+from regard.recipe.config import recipe
+from regard.recipe.parts import Part
 from regard.runs import Run
 from regard.tasks import forecast
 from regard.tasks.forecast import Task

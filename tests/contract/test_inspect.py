@@ -14,7 +14,7 @@ from regard.inspect.pictures import DRAWN
 from regard.inspect.readers import READERS, read
 from regard.inspect.reading import Reading
 from regard.model import Model
-from regard.parts import kinds, module
+from regard.recipe.parts import kinds, module
 from regard.runs import Run
 from tests import small_runs
 

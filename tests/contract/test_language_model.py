@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from regard import cli, front
-from regard.config import recipe
 from regard.data.store import Store
 from regard.data.texts import collate
 from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
-from regard.parts import Part
+from regard.recipe.config import recipe
+from regard.recipe.parts import Part
 from regard.runs import Run
 from regard.search import beam, greedy, sample
 from regard.tasks.language_model import Task, log_probs

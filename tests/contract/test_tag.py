@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from regard import cli, front
-from regard.config import from_table
 from regard.data import files
 from regard.data.words import Shelf
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
-from regard.parts import Part, kinds
+from regard.recipe.config import from_table
+from regard.recipe.parts import Part, kinds
 from regard.runs import Run
 from regard.tasks.tag import Task
 from regard.train.checkpoint import Checkpoint

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import regard
-from regard import config, plots
+from regard import plots
 from regard.data.store import Store
 from regard.data.tokenizers import END, PAD, START
 from regard.errors import RecipeError, UserError
 from regard.inspect.readers import read
 from regard.interop.export import export
 from regard.model import build
+from regard.recipe import config
 from regard.runs import Run
 from regard.tasks.translate import SIDES, collate
 from regard.types import Position, Term

@@ -242,7 +242,8 @@ def serve() -> None:
     import torch
 
     import regard
-    from regard import plots, series_plots
+    from regard import plots
+    from regard.plots import series as series_plots
     from tests.fault import tiny
 
     torch.set_num_threads(1)

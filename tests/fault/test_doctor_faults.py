@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from regard import config
 from regard.data import phrasebook
 from regard.doctor.examination import glance
 from regard.doctor.findings import Finding
+from regard.recipe import config
 
 SIZES = {"train": 1200, "validation": 250, "test": 250}
 MIDDLE = 500

@@ -79,7 +79,9 @@ def test_a_run_in_bfloat16_continues_where_there_is_none(recipe, monkeypatch, as
 def test_a_run_of_before_that_names_a_gpu_continues_on_the_processor(recipe, monkeypatch):
     """Runs made earlier have what `auto` came to in their recipe."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    run = Run.create(recipe.parent / "run", regard.config.load(recipe, ["train.device=cuda"]))
+    run = Run.create(
+        recipe.parent / "run", regard.recipe.config.load(recipe, ["train.device=cuda"])
+    )
     monkeypatch.undo()
     monkeypatch.setattr(plots, "curves", lambda records, path: None)
     regard.train(resume=run.folder)

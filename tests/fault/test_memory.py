@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 import regard
-from regard import config, plots, runs
+from regard import plots, runs
 from regard.errors import UserError
 from regard.model import build
+from regard.recipe import config
 from regard.runs import Run
 from regard.train import budget, loop, memory, optimizer, schedule
 from regard.train.memory import Memory

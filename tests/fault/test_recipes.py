@@ -19,15 +19,15 @@ import tomli_w
 import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from regard import config
-from regard.config import Recipe
 from regard.data.files import PARTS
 from regard.errors import RecipeError, UserError
 from regard.model import build
-from regard.parts import kinds
+from regard.recipe import config
+from regard.recipe.config import Recipe
+from regard.recipe.parts import kinds
+from regard.recipe.values import Items, Range
 from regard.train import device
 from regard.types import Sizes
-from regard.values import Items, Range
 from tests import small_runs
 from tests.fault.conftest import FULL, Tally
 from tests.recipe_keys import Key, keys

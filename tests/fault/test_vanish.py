@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from regard import plots
-from regard.config import load
 from regard.errors import UserError
+from regard.recipe.config import load
 from regard.runs import Run, train
 from regard.train import checkpoint, lock
 from tests.fault import tiny

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from regard import parts
 from regard.data.tokenizers import END, START
 from regard.errors import UserError
 from regard.interop import conversion, ctranslate2
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model
-from regard.parts import Part
+from regard.recipe import parts
+from regard.recipe.parts import Part
 from regard.search import Request, beam, greedy, sample
 from regard.types import Sizes
 from tests.translators import (

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.config import Recipe
 from regard.data.tokenizers import END
 from regard.interop import conversion, ctranslate2
 from regard.interop.conversion import Quantization, int8, names
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model, build
-from regard.parts import Part
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part
 from regard.search import beam
 from regard.tasks.translate import collate
 from regard.types import Sizes

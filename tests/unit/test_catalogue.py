@@ -21,10 +21,10 @@ import pytest
 from rich.console import Console
 
 import regard.data
-from regard import display
 from regard.data import archives, catalogue, sets
 from regard.data.sets import Dataset, File
 from regard.errors import UserError
+from regard.verbs import display
 
 SMALL = 5_000_000
 WAVS = {"a.wav": b"RIFF one", "b.wav": b"RIFF two two"}

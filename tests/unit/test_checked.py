@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard import checked
+from regard.recipe import checked
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.choices import ROOT, Choices
+from regard.decoding.choices import ROOT, Choices
 from regard.search import Hypothesis, beam, greedy, sample
 from tests.unit import test_search as tables
 from tests.unit.test_search import END, A, B, C, ask, chances, run

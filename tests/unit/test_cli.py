@@ -11,7 +11,8 @@ from typing import NamedTuple
 import pytest
 
 import regard
-from regard import cli, config
+from regard import cli
+from regard.recipe import config
 from regard.train.loop import Progress
 from tests import corpus
 
@@ -396,9 +397,9 @@ def test_a_data_set_that_is_not_here_is_described(call, tmp_path: Path, monkeypa
 
 def test_an_interrupted_demo_is_told_by_its_exit_code(call, tmp_path: Path, monkeypatch):
     recipe = config.load(corpus.write(tmp_path))
-    monkeypatch.setattr("regard.demo.catalogue.get", lambda name: None)
-    monkeypatch.setattr("regard.demo.front.prepared", lambda *_: (None, recipe))
-    monkeypatch.setattr("regard.demo.runs.train", lambda *_, **__: Progress(update=5))
+    monkeypatch.setattr("regard.verbs.demo.catalogue.get", lambda name: None)
+    monkeypatch.setattr("regard.verbs.demo.front.prepared", lambda *_: (None, recipe))
+    monkeypatch.setattr("regard.verbs.demo.runs.train", lambda *_, **__: Progress(update=5))
     result = call("demo", "--to", tmp_path / "run", "--json")
     assert (result.code, result.out) == (130, "")
     assert f"regard train --resume {tmp_path / 'run'}" in result.err

@@ -13,9 +13,9 @@ import pytest
 import regard
 from regard import cli, compare
 from regard.compare import Comparison, Entry, by_length, learning_curves
-from regard.comparison_plots import comparison_figure
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score
+from regard.plots.comparison import comparison_figure
 from regard.tasks import Prediction
 from tests import corpus
 

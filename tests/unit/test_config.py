@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from regard import cli, config
+from regard import cli
 from regard.errors import RecipeError
+from regard.recipe import config
 from tests import corpus
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"

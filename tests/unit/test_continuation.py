@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.continuation import CHUNK, Asked, follow, read
 from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.decoding.continuation import CHUNK, Asked, follow, read
 from regard.inspect.intervene import Position, intervene
 from regard.model import Config, Model, build
-from regard.parts import Part, module
+from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, beam, greedy, sample
 from regard.types import Batch, Sizes
 

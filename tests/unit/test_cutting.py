@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from regard import config
 from regard.data.cutting import Cutter
 from regard.data.store import Store
 from regard.data.tokenizers import Config, Tokenizer
 from regard.errors import RecipeError
+from regard.recipe import config
 from regard.runs import Run
 from tests import corpus
 

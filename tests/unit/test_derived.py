@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import regard
-from regard import text_metrics
 from regard.data import catalogue, derived
 from regard.errors import RecipeError, UserError
+from regard.metrics import text as text_metrics
 
 DICTIONARY = """\
 a AH0

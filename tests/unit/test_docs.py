@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import regard
-from regard import cli, config, keys
+from regard import cli
 from regard.data import catalogue
-from regard.parts import kinds
+from regard.recipe import config
+from regard.recipe.parts import kinds
+from regard.verbs import keys
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]

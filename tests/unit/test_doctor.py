@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard import cli, config
+from regard import cli
 from regard.doctor import (
     cost,
     coverage,
@@ -29,6 +29,7 @@ from regard.doctor import (
 from regard.doctor.examination import Refused, glance
 from regard.doctor.findings import KINDS, Finding
 from regard.errors import RecipeError
+from regard.recipe import config
 from regard.runs import Run
 from tests import corpus
 

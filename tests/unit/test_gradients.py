@@ -18,7 +18,7 @@ from regard.inputs import tokens as symbols
 from regard.inspect.gradients import gradient_norms, last_symbol, reach
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Elman, Kind
-from regard.parts import Part
+from regard.recipe.parts import Part
 from regard.tasks.translate import collate
 from regard.types import Batch, Sizes
 

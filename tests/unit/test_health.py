@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard import health
+from regard.train import health
 from tests.unit.test_training import Listed, Told, settings
 
 ANSWERS = [f"answer {n}" for n in range(20)]

@@ -25,7 +25,7 @@ from regard.inspect.intervene import Position, Replace, WithoutHead, head, inter
 from regard.inspect.reading import likely
 from regard.layers.probe import watched
 from regard.model import Config, Model, build
-from regard.parts import Part
+from regard.recipe.parts import Part
 from regard.types import Batch, Sequence, Sizes
 
 LAYERS, HEADS, DIM, SOURCE, TARGET, LABELS = 2, 3, 24, 19, 23, 5

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from regard import keys
-from regard.parts import kinds
-from regard.values import Count
+from regard.recipe.parts import kinds
+from regard.recipe.values import Count
+from regard.verbs import keys
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
 
@@ -58,5 +58,5 @@ def test_types_and_defaults_are_shown():
 
 def test_the_documentation_is_current():
     assert DOCS.read_text(encoding="utf-8") == keys.document(), (
-        "write it anew: python -m regard.keys > docs/recipes.md"
+        "write it anew: python -m regard.verbs.keys > docs/recipes.md"
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import UserError
-from regard.label_metrics import Judged, confusion, errors, f1, marks_spans, span_f1, spans, tags
+from regard.metrics.labels import Judged, confusion, errors, f1, marks_spans, span_f1, spans, tags
 
 
 def test_f1_of_single_labels():

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard import config as recipes
 from regard.decoders import transformer
 from regard.errors import RecipeError
 from regard.heads import vocabulary
 from regard.inputs import tokens
 from regard.layers.embedding import Embedding
 from regard.model import Config, Model, build
-from regard.parts import Part
+from regard.recipe import config as recipes
+from regard.recipe.parts import Part
 from regard.train import schedule
 from regard.train.checkpoint import put_weights, weights_of
 from regard.types import Batch, Sizes

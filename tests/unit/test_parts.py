@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regard import config, parts
 from regard.errors import RecipeError
+from regard.recipe import config, parts
 from tests import corpus
 
 GOOD = """\

@@ -14,8 +14,9 @@ import matplotlib
 import numpy as np
 import pytest
 
-from regard import drawing, plots
+from regard import plots
 from regard.errors import UserError
+from regard.plots import drawing
 
 RECORDS: list[dict[str, Any]] = [
     {"kind": "train", "update": 100, "tokens": 50_000, "loss": 5.0, "learning_rate": 1e-4},

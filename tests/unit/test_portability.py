@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 import regard
-from regard import cli, runs, streams
+from regard import cli, runs
+from regard.console import streams
 from regard.errors import UserError
 from regard.search import Frontier, Request, sample
 from regard.train import checkpoint, lock, manifest, memory, optimizer, signals

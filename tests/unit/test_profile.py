@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from regard import profile
-from regard.profile import BATCHES, HEAD, OPTIMIZER, PREFIX, REST, Profile, Share, advice
+from regard.doctor import profile
+from regard.doctor.profile import BATCHES, HEAD, OPTIMIZER, PREFIX, REST, Profile, Share, advice
 from tests import small_runs
 
 EXPECTED = {

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import regard
-from regard import config, toml, values
 from regard.errors import RecipeError, UserError
 from regard.model import build
+from regard.recipe import config, toml, values
+from regard.recipe.values import Range, check, shown
 from regard.tasks import check_texts
 from regard.types import Sizes
-from regard.values import Range, check, shown
 from tests import corpus, small_runs
 
 DIGITS = "9" * 5000

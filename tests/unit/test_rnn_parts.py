@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from regard import front, model
-from regard.alignment import align, cross_attention
-from regard.config import recipe
 from regard.decoders import rnn as decoding
 from regard.decoders.rnn import Attention, Decoder, Memory, summarise
+from regard.decoding.alignment import align, cross_attention
 from regard.encoders import attention, rnn as encoding
 from regard.errors import RecipeError
 from regard.heads import vocabulary
 from regard.inputs import tokens as symbols
 from regard.layers.embedding import Embedding
 from regard.layers.probe import watch
-from regard.parts import Part
+from regard.recipe.config import recipe
+from regard.recipe.parts import Part
 from regard.search import Request, beam, greedy, sample
 from regard.tasks.translate import collate
 from regard.types import Batch, DecoderState, Sequence, Sizes

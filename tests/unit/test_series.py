@@ -18,7 +18,7 @@ from regard.encoders.linear import Config as LinearConfig, Encoder, moving_avera
 from regard.errors import RecipeError, UserError
 from regard.heads.real import Config as HeadConfig, Head
 from regard.inputs.series import Config as InputConfig, Input
-from regard.series_plots import forecast_figure
+from regard.plots.series import forecast_figure
 from regard.types import Batch, Sequence, Sizes
 
 TABLE = """date,a,b

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from regard import config, display, parts, shell
+from regard.console import shell
 from regard.errors import RecipeError, UserError
+from regard.recipe import config, parts
 from regard.runs import Run
 from regard.train.loop import Progress
+from regard.verbs import display
 from tests import corpus
 
 NAMES = [
@@ -74,7 +76,7 @@ def test_somebodys_own_parts_are_named(tmp_path: Path, monkeypatch):
 
 
 def test_the_demo_can_be_tried(tmp_path: Path, capsys, monkeypatch):
-    from regard import demo
+    from regard.verbs import demo
 
     samples = [{"source": "What's this?", "output": "x", "reference": "x"}]
     monkeypatch.setattr(display, "scores", lambda *_, **__: None)

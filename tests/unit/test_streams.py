@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from regard import cli, display, streams
+from regard import cli
+from regard.console import streams
 from regard.errors import UserError
 from regard.runs import Run
+from regard.verbs import display
 from tests import corpus, small_runs
 from tests.unit.test_cli import command
 

@@ -13,9 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import regard
-from regard import config as recipes, plots
+from regard import plots
 from regard.errors import UserError
 from regard.model import build
+from regard.recipe import config as recipes
 from regard.runs import Run
 from regard.tasks import translate
 from regard.train import loop, optimizer, schedule

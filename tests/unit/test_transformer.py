@@ -16,7 +16,7 @@ from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.probe import probe, scope, watch, watched
 from regard.layers.residual import Norm, Residual, normalisation
 from regard.model import Config, Model, build
-from regard.parts import Part
+from regard.recipe.parts import Part
 from regard.types import Batch, Sizes
 
 LAYERS, HEADS, DIM, INNER, SOURCE, TARGET = 2, 3, 30, 13, 19, 23

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from regard import config
 from regard.data import vectors
 from regard.data.tokenizers import Config, Tokenizer
 from regard.errors import UserError
+from regard.recipe import config
 
 GLOVE = "the 1 2 3\ndog 4 5 6\n. . 7 8 9\nparis 0.5 0.5 0.5\n"
 

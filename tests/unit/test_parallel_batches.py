@@ -8,8 +8,8 @@ from threading import Barrier
 import pytest
 import torch
 
+from regard.decoding.parallel_batches import WORKERS, parallel_batches
 from regard.layers.probe import watch
-from regard.side_by_side import WORKERS, side_by_side
 
 CPU = torch.device("cpu")
 LANGUAGE = ContextVar("LANGUAGE", default="en")
@@ -30,7 +30,7 @@ def test_results_are_in_order_and_the_last_begin_first() -> None:
         begun.append(item)
         return item * item
 
-    assert side_by_side(work, range(9), CPU) == [n * n for n in range(9)]
+    assert parallel_batches(work, range(9), CPU) == [n * n for n in range(9)]
     assert begun[0] == 8
     assert sorted(begun) == list(range(9))
 
@@ -42,38 +42,38 @@ def test_two_pieces_run_at_once_each_on_half_of_the_threads() -> None:
         meeting.wait()  # nobody passes alone
         return torch.get_num_threads()
 
-    assert side_by_side(work, range(2), CPU) == [2, 2]
+    assert parallel_batches(work, range(2), CPU) == [2, 2]
     assert torch.get_num_threads() == 4
 
 
 def test_no_more_workers_than_there_is_use_for() -> None:
     torch.set_num_threads(64)
-    names = side_by_side(lambda _: threading.current_thread().name, range(100), CPU)
+    names = parallel_batches(lambda _: threading.current_thread().name, range(100), CPU)
     assert len(set(names)) <= WORKERS
 
 
 @pytest.mark.parametrize("items", [[], [7]])
 def test_a_single_piece_stays_where_it_is(items: list[int]) -> None:
     here = threading.current_thread()
-    found = side_by_side(lambda _: threading.current_thread() is here, items, CPU)
+    found = parallel_batches(lambda _: threading.current_thread() is here, items, CPU)
     assert found == [True] * len(items)
 
 
 def test_elsewhere_than_on_a_processor_nothing_is_divided() -> None:
     here = threading.current_thread()
     elsewhere = torch.device("meta")
-    assert all(side_by_side(lambda _: threading.current_thread() is here, range(3), elsewhere))
+    assert all(parallel_batches(lambda _: threading.current_thread() is here, range(3), elsewhere))
 
 
 def test_who_watches_sees_one_piece_after_the_other() -> None:
     here = threading.current_thread()
     with watch(lambda name, value: value):
-        assert all(side_by_side(lambda _: threading.current_thread() is here, range(3), CPU))
+        assert all(parallel_batches(lambda _: threading.current_thread() is here, range(3), CPU))
 
 
 def test_the_caller_s_context_is_theirs() -> None:
     LANGUAGE.set("de")
-    assert side_by_side(lambda _: LANGUAGE.get(), range(3), CPU) == ["de"] * 3
+    assert parallel_batches(lambda _: LANGUAGE.get(), range(3), CPU) == ["de"] * 3
 
 
 def test_a_failure_comes_out_and_what_was_not_begun_never_is() -> None:
@@ -88,6 +88,6 @@ def test_a_failure_comes_out_and_what_was_not_begun_never_is() -> None:
         failed.wait(30)
 
     with pytest.raises(ValueError, match="the first to begin"):
-        side_by_side(work, range(1000), CPU)
+        parallel_batches(work, range(1000), CPU)
     assert len(begun) < 1000
     assert torch.get_num_threads() == 4

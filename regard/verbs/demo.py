@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 import torch
 
-from regard import display, front, plots, runs
-from regard.alignment import cross_attention
+from regard import front, plots, runs
+from regard.console.shell import command, quoted
 from regard.data import catalogue
 from regard.data.tokenizers import END
+from regard.decoding.alignment import cross_attention
 from regard.runs import Run
-from regard.shell import command, quoted
 from regard.tasks.translate import collate
+from regard.verbs import display
 
 SAMPLES = 10
 

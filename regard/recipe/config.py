@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 import tomli_w
 
-from regard import toml
 from regard.errors import RecipeError
-from regard.parts import Part, kinds, module, resume
-from regard.values import Items, Range, shown
+from regard.recipe import toml
+from regard.recipe.parts import Part, kinds, module, resume
+from regard.recipe.values import Items, Range, shown
 
 Table = dict[str, Any]
 VECTORS, CHOICES = "model.input.vectors", "output.choices"
@@ -122,7 +122,7 @@ def find(path: Path) -> Path:
     """The file itself, or the shipped recipe of that name."""
     if path.is_file():
         return path
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     shipped = [here / "recipes", here.parent / "recipes"]
     name = path.name.removesuffix(".toml")
     for folder in shipped:

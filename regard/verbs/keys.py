@@ -8,8 +8,8 @@ import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from regard.config import ROOMS, describe, room_of
-from regard.parts import kinds, module
+from regard.recipe.config import ROOMS, describe, room_of
+from regard.recipe.parts import kinds, module
 
 INTRODUCTION = """\
 # Recipes

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from regard.console.shell import command
 from regard.errors import RecipeError
-from regard.shell import command
 
 NAMES = {
     "inputs": ("Input",),
@@ -62,7 +62,7 @@ def kinds(room: str) -> list[str]:
 @cache
 def _own(room: str) -> frozenset[str]:
     """A search for each sentence asks for its parts: the package's own are looked up once."""
-    return _files(Path(__file__).parent / room)
+    return _files(Path(__file__).parents[1] / room)
 
 
 def _files(place: Path) -> frozenset[str]:

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingC
 from rich.table import Table
 from rich.text import Text
 
-from regard.parts import resume
-from regard.shell import command
-from regard.streams import warn as warn
+from regard.console.shell import command
+from regard.console.streams import warn as warn
+from regard.recipe.parts import resume
 
 if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.doctor.findings import Finding

@@ -21,7 +21,7 @@ WORKERS = 4
 """At most."""
 
 
-def side_by_side(
+def parallel_batches(
     work: Callable[[Item], Result], items: Sequence[Item], device: torch.device
 ) -> list[Result]:
     """`work` of each item, in order; the last are begun first, so let them be the longest.

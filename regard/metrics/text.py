@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from regard import metrics
 from regard.errors import RecipeError
 from regard.metrics import Score, Unit
-from regard.values import Range
+from regard.recipe.values import Range
 
 Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
 SLOW = ("ter", "nbest")

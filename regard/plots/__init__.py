@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 import numpy as np
 import numpy.typing as npt
 
-from regard import drawing
-from regard.drawing import COLOURS, HATCHES, INK, STROKES
 from regard.errors import UserError
+from regard.plots import drawing
+from regard.plots.drawing import COLOURS, HATCHES, INK, STROKES
 
 if TYPE_CHECKING:
     import matplotlib.axes

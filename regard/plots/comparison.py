@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from regard import drawing
-from regard.drawing import COLOURS, HATCHES, INK, STROKES
 from regard.errors import UserError
 from regard.metrics import Score
-from regard.plots import Curve
+from regard.plots import Curve, drawing
+from regard.plots.drawing import COLOURS, HATCHES, INK, STROKES
 
 if TYPE_CHECKING:
     import matplotlib.axes

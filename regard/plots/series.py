@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import drawing
-from regard.drawing import COLOURS, INK
 from regard.errors import UserError
+from regard.plots import drawing
+from regard.plots.drawing import COLOURS, INK
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from regard.model import Model
-from regard.parts import Part, module
+from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.types import Batch, DecoderState
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RecipeError
-from regard.values import shown
+from regard.recipe.values import shown
 
 LARGEST = 4 << 20
 """Bytes. No recipe is that long; a file that was named by mistake may be."""

@@ -1,0 +1,1 @@
+"""The terminal: its streams, and commands to be pasted into it."""

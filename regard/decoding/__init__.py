@@ -1,0 +1,1 @@
+"""What stands around a search: prompts, alignments, batches beside each other."""

@@ -1,0 +1,1 @@
+"""What decides a run, as it is written down, read and checked."""
