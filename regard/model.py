@@ -87,11 +87,6 @@ class Model(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    @property
-    def twice(self) -> bool:
-        """Whether the head wants to see each example of a batch twice."""
-        return getattr(self.head, "twice", False)
-
     def size(self) -> int:
         """Number of parameters; a tied one counts once."""
         return sum(p.numel() for p in self.parameters())

@@ -85,7 +85,7 @@ class Run:
             raise UserError(f"{folder} {what}")
         self.folder = folder
         self.files = manifest.sealed(folder)
-        self.recipe: Recipe = config.load(folder / "recipe.toml")
+        self.recipe: Recipe = config.load(folder / "recipe.toml", of_run=True)
 
     @classmethod
     def create(

@@ -13,7 +13,7 @@ A mask is boolean and True where a position is real (may be attended to, counts 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int
@@ -82,11 +82,6 @@ class Batch:
         """The same elsewhere. (Not `non_blocking`: a copy to Apple's GPU would then read what may
         be gone by that time, and give other numbers without a word.)"""
         return replace(self, tensors={name: t.to(device) for name, t in self.tensors.items()})
-
-    def twice(self) -> "Batch":
-        """All examples, and then all of them again."""
-        tensors = {name: torch.cat([t, t]) for name, t in self.tensors.items()}
-        return replace(self, tensors=tensors, ids=self.ids * 2, targets=self.targets * 2)
 
 
 @dataclass(frozen=True)
@@ -203,6 +198,9 @@ class Decoder(Protocol):
 @runtime_checkable
 class Head(Protocol):
     """Turns hidden vectors into logits when somebody wants them, or into loss terms."""
+
+    predicts: ClassVar[str]
+    """tokens, labels, tags or numbers: a task takes a head that predicts what the task does."""
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]: ...
 

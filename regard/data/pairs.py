@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from random import Random
 
-from regard.data import cutting, files
-from regard.data.cutting import Cutter
+from regard.data import files
 from regard.data.readers import Broken, Finding, Policy, Report, lines, parallel
 from regard.data.store import Store
 from regard.data.tokenizers import UNKNOWN, Tokenizer
@@ -18,7 +15,6 @@ SIDES = ("source", "target")
 BLOCK = 2048
 GIVEN = Path("choices")
 """What stands for a file's name where texts are given without one."""
-Encode = Callable[[list[str]], list[list[int]]]
 Row = tuple[list[int], ...]
 
 
@@ -37,7 +33,6 @@ class Pairs:
 
     data: files.Config
     ways: Config
-    cutting: cutting.Config
     answers: Callable[[str], list[str]]
     """The right answers that a target holds, outside of training."""
 
@@ -57,10 +52,9 @@ class Pairs:
         self, part: files.Part, folder: Path, by: Sequence[Tokenizer], report: Report
     ) -> None:
         """Write a part's symbols, cut by a tokenizer for each side."""
+        rows = self._encoded(part, by, report)
         if part == "train":
-            rows = self._both_ways(self._copies(by, report))
-        else:
-            rows = self._encoded(part, [each.encode for each in by], report)
+            rows = self._both_ways(rows)
         Store.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
         if not len(Store(folder, f"{part}.source")):
             longest = self.data.longest
@@ -72,23 +66,13 @@ class Pairs:
             if self.ways.both_ways:
                 yield row[::-1]
 
-    def _copies(self, by: Sequence[Tokenizer], report: Report) -> Iterator[Row]:
-        """The pairs; several copies, each cut in its own way, if the recipe wants that."""
-        if not self.cutting.dropout:
-            yield from self._encoded("train", [each.encode for each in by], report)
-            return
-        cutters = [Cutter(each, self.cutting.dropout) for each in by]
-        for turn in range(self.cutting.copies):
-            cut = [partial(each.encode, random=Random(turn)) for each in cutters]
-            yield from self._encoded("train", cut, Report() if turn else report)
-
-    def _encoded(self, part: files.Part, by: Sequence[Encode], report: Report) -> Iterator[Row]:
+    def _encoded(self, part: files.Part, by: Sequence[Tokenizer], report: Report) -> Iterator[Row]:
         """Symbols of each pair; what is too long is dealt with as the recipe says."""
         data, paths = self.data, self.data.paths(part)
         stream = self.read(part, Report() if part == "train" else report)  # that has been read
         while block := list(islice(stream, BLOCK)):
             sides = zip(*(fields for _, fields in block), strict=True)
-            encoded = [encode(list(side)) for encode, side in zip(by, sides, strict=True)]
+            encoded = [each.encode(list(side)) for each, side in zip(by, sides, strict=True)]
             for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
                 longer = max(range(len(row)), key=lambda side: len(row[side]))
                 if len(row[longer]) > data.longest:

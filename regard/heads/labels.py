@@ -33,6 +33,7 @@ class Head(nn.Module):
     The temperature τ is 1 in training; afterwards validation decides it (Guo et al. 2017).
     """
 
+    predicts = "labels"
     positive = ("temperature",)
     """Weights that mean nothing at 0 and below: other ones are refused where a run is loaded."""
 

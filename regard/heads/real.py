@@ -36,6 +36,7 @@ class Head(nn.Module):
     errors are. W and V keep float32 in training: rounding would blur the numbers.
     """
 
+    predicts = "numbers"
     positive = ("deviation",)
     """Weights that mean nothing at 0 and below: other ones are refused where a run is loaded."""
 

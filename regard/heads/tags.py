@@ -32,6 +32,7 @@ class Head(nn.Module):
     the squared error. A target below 0, or NaN, is not known and does not count.
     """
 
+    predicts = "tags"
     positive = ("deviation",)
     """Weights that mean nothing at 0 and below: other ones are refused where a run is loaded."""
 

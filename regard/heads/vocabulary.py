@@ -7,9 +7,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.layers.consistency import twin_cross_entropy
 from regard.layers.cross_entropy import cross_entropy
-from regard.recipe.values import Share, Weight
+from regard.recipe.values import Share
 from regard.types import Term, Terms
 
 
@@ -19,9 +18,6 @@ class Config:
 
     smoothing: Share = 0.1
     """Label smoothing: this much of the probability is spread over the vocabulary."""
-    consistency: Weight = 0.0
-    """Read each example twice, with another dropout each time, and hold what is expected the first
-    and the second time together with this weight (R-Drop; its α is twice this)."""
     bias: bool = False
     """Whether each symbol has a bias."""
 
@@ -29,9 +25,11 @@ class Config:
 class Head(nn.Module):
     """p(v | h) = softmax(h Wᵀ + b)_v. The weight may be that of an embedding."""
 
+    predicts = "tokens"
+
     def __init__(self, config: Config, dim: int, symbols: int, weight: nn.Parameter | None) -> None:
         super().__init__()
-        self.smoothing, self.consistency = config.smoothing, config.consistency
+        self.smoothing = config.smoothing
         self.weight = nn.Parameter(torch.empty(symbols, dim)) if weight is None else weight
         if weight is None:
             nn.init.normal_(self.weight, std=dim**-0.5)
@@ -47,30 +45,12 @@ class Head(nn.Module):
         targets: Int[Tensor, "B T"],
         mask: Bool[Tensor, "B T"],
     ) -> Terms:
-        """The smoothed loss, which is trained, and the plain one, which is reported.
-
-        If `twice`, the second half of the rows is the first half again: the losses are the means
-        of both readings, and how far these are apart is one more loss.
-        """
+        """The smoothed loss, which is trained, and the plain one, which is reported."""
         kept = mask.flatten().nonzero().squeeze(1)
         states = hidden.flatten(0, 1).index_select(0, kept)
         symbols = targets.flatten().index_select(0, kept)
-        options = (self.weight, self.bias, symbols, self.smoothing)
-        if not self.twice:
-            smoothed, plain = cross_entropy(states, *options, precision=self.precision)
-            count = len(symbols)
-            return {"smoothed": Term(smoothed, count), "nll": Term(plain, count, 0.0)}
-        loss, plain, gap = twin_cross_entropy(
-            states, *options, self.consistency, precision=self.precision
+        smoothed, plain = cross_entropy(
+            states, self.weight, self.bias, symbols, self.smoothing, precision=self.precision
         )
-        count = len(symbols) // 2
-        return {
-            "loss": Term(loss, count),
-            "nll": Term(plain, count, 0.0),
-            "gap": Term(gap, count, 0.0),
-        }
-
-    @property
-    def twice(self) -> bool:
-        """Whether each example is to be read twice: only in training."""
-        return self.training and self.consistency > 0
+        count = len(symbols)
+        return {"smoothed": Term(smoothed, count), "nll": Term(plain, count, 0.0)}

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import tomli_w
 
 from regard.errors import RecipeError
-from regard.recipe import toml
+from regard.recipe import toml, upgrade
 from regard.recipe.parts import Part, kinds, module, resume
 from regard.recipe.values import Items, Range, shown
 
@@ -90,15 +90,20 @@ class Recipe:
     """Where it was read, for messages."""
 
 
-def load(path: Path, overrides: Iterable[str] = ()) -> Recipe:
-    """Read a recipe file and change it by `overrides`, each `dotted.key=value`."""
+def load(path: Path, overrides: Iterable[str] = (), *, of_run: bool = False) -> Recipe:
+    """Read a recipe file and change it by `overrides`, each `dotted.key=value`. That of a run may
+    have keys of an earlier version."""
     found = find(path)
     text = toml.read(found)
     try:
         table = toml.parse(text)
     except ValueError as error:
         raise RecipeError(f"{found}: not TOML: {error}") from None
-    return _changed(table, found.parent, Place(found, text, tuple(overrides)))
+    place = Place(found, text, tuple(overrides))
+    if of_run:
+        with place.located():
+            table = upgrade.present(table)
+    return _changed(table, found.parent, place)
 
 
 def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
@@ -346,6 +351,7 @@ def describe(hint: Any) -> str:
 def _unknown(full: str, key: str, known: set[str], place: Place) -> RecipeError:
     near = difflib.get_close_matches(key, sorted(known), 1)
     hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}"
+    hint = upgrade.hint(full) or hint
     return RecipeError(f"{place.of(full)}: {toml.named(full)}: no such key; {hint}")
 
 

@@ -99,10 +99,10 @@ def check_texts(name: str, texts: Sequence[Any]) -> None:
             raise UserError(f"{name}[{number}]: {shown(text)} has {what}")
 
 
-def check_model(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
-    """The head must have what the task calls; what is watched must be a figure of the task."""
+def check_model(recipe: Recipe, predicts: str, metrics: Sequence[str]) -> None:
+    """The head must predict what the task does; what is watched must be a figure of the task."""
     head = recipe.model.head.kind
-    if not hasattr(module("heads", head).Head, method):
+    if getattr(module("heads", head).Head, "predicts", None) != predicts:
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
     if recipe.train.metric not in metrics:
         raise RecipeError(

@@ -81,14 +81,14 @@ def check(recipe: Recipe) -> None:
     config.held_out.check(config.data)
     if config.labels.kind == "several" and not config.labels.separator:
         raise RecipeError("labels.separator: several labels need one")
-    check_parts(recipe, "pool", METRICS)
+    check_parts(recipe, "labels", METRICS)
     longest = config.data.longest
     check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
 
 
-def check_parts(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:
+def check_parts(recipe: Recipe, predicts: str, metrics: Sequence[str]) -> None:
     """Head and metric must be of the task; characters that are read must be there."""
-    check_model(recipe, method, metrics)
+    check_model(recipe, predicts, metrics)
     reads = recipe.model.input
     spelt = reads.kind == "characters" or getattr(reads.config, "reads", "words") != "words"
     if recipe.task.spelling and recipe.task.tokenizer.kind != "word":

@@ -89,7 +89,7 @@ def check(recipe: Recipe) -> None:
     model, window, reads = recipe.model, config.window, recipe.model.input.config
     if not hasattr(reads, "positions"):
         raise RecipeError(f"model.input.kind: {model.input.kind!r} reads no series of numbers")
-    check_model(recipe, "normal", METRICS)
+    check_model(recipe, "numbers", METRICS)
     if getattr(reads, "patch", 1) > window.look_back:
         raise RecipeError("model.input.patch: a patch is longer than window.look_back")
     if window.independent and not getattr(reads, "project", True) and model.dim != 1:

@@ -90,7 +90,7 @@ def check(recipe: Recipe) -> None:
     for part in ("validation", "test"):
         if getattr(config.data, part) and getattr(config.held_out, part):
             raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
-    check_model(recipe, "twice", METRICS)
+    check_model(recipe, "tokens", METRICS)
     check_written(recipe)
     if config.unit == "stream":
         length = config.stream.length
@@ -99,11 +99,6 @@ def check(recipe: Recipe) -> None:
         longest = config.data.longest
         check_positions(recipe, "decoder", longest + 1, f"data.longest = {longest} asks")
     _check_decoder(recipe)
-    if config.unit == "stream" and recipe.model.head.config.consistency:
-        raise RecipeError(
-            "model.head.consistency: running text goes on from what was read before it and cannot "
-            "be read twice: set it to 0, or unit = 'line'"
-        )
 
 
 def _check_decoder(recipe: Recipe) -> None:
@@ -207,7 +202,6 @@ class Task:
         Running text goes on from `carry`; the gradient does not.
         """
         assert model.decoder is not None
-        batch = batch.twice() if model.twice else batch
         state = model.start(batch)
         if batch.continues and carry:
             state = model.decoder.resume(state, carry)

@@ -83,7 +83,7 @@ def check(recipe: Recipe) -> None:
     if config.tokenizer.split == "punctuation":
         raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
     config.held_out.check(config.data)
-    check_parts(recipe, "best", METRICS[config.labels.kind])
+    check_parts(recipe, "tags", METRICS[config.labels.kind])
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
 

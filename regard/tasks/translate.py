@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import batching, cutting, files, pairs, tokenizers
+from regard.data import batching, files, pairs, tokenizers
 from regard.data.batching import Batches
 from regard.data.pairs import Pairs
 from regard.data.readers import Finding, Policy, Report, suffix
@@ -71,8 +71,6 @@ class Config:
     """How text becomes symbols."""
     pairs: pairs.Config
     """Which way the pairs are learnt."""
-    cutting: cutting.Config
-    """In how many ways the training text is cut into subwords."""
     batch: batching.Config
     """How large a batch is."""
     search: Annotated[Part, Room("search", "beam")]
@@ -95,7 +93,7 @@ def check(recipe: Recipe) -> None:
         )
     if config.pairs.both_ways and not config.tokenizer.joint:
         raise RecipeError("pairs.both_ways: it needs one vocabulary: set tokenizer.joint = true")
-    check_model(recipe, "twice", ["nll", "perplexity", *config.evaluation.watched])
+    check_model(recipe, "tokens", ["nll", "perplexity", *config.evaluation.watched])
     check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
@@ -103,8 +101,6 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
-    if config.cutting.dropout and config.tokenizer.kind != "bpe":
-        raise RecipeError("cutting.dropout: it needs tokenizer.kind = 'bpe'")
     _check_choices(config.output.choices != "", config.search)
     _check_files(config.data)
     _check_positions(recipe)
@@ -197,7 +193,7 @@ def _watched(config: Config) -> Iterator[tuple[str, ...]]:
 
 
 def _pairs(config: Config) -> Pairs:
-    return Pairs(config.data, config.pairs, config.cutting, config.evaluation.answers)
+    return Pairs(config.data, config.pairs, config.evaluation.answers)
 
 
 class Task:
@@ -248,7 +244,6 @@ class Task:
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y | x), the true beginning of y being given at each place."""
-        batch = batch.twice() if model.twice else batch
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         return model.head.loss(hidden, batch["target_out"], batch["target_mask"]), None
 

@@ -589,7 +589,6 @@ def test_options_that_a_language_model_lacks_are_refused(trained: Predictor):
         ({"unit": "word"}, "unit: 'word' is not one of 'stream', 'line'"),
         ({"model": {"encoder": {}}}, "model.encoder: no such key"),
         ({"model": {"head": {"kind": "tags"}}}, "model.head.kind: 'tags' is not for the task"),
-        ({"model": {"head": {"consistency": 1.0}}}, "model.head.consistency: running text"),
         (
             {"tokenizer": {"kind": "word", "split": "punctuation"}},
             "tokenizer.split: 'punctuation' is for tasks that only read; language_model writes",

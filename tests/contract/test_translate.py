@@ -15,11 +15,10 @@ from regard.data.tokenizers import END, PAD, START
 from regard.errors import RecipeError, UserError
 from regard.inspect.readers import read
 from regard.interop.export import export
-from regard.model import build
 from regard.recipe import config
 from regard.runs import Run
 from regard.tasks.translate import SIDES, collate
-from regard.types import Position, Term
+from regard.types import Position
 from tests import corpus
 
 LINES = [*corpus.sentences(25, seed=8), "", "ka", "   ", "lo lo lo lo lo lo lo lo lo lo lo lo"]
@@ -312,30 +311,6 @@ def test_one_batch_is_learnt_by_heart(tmp_path: Path):
     losses = [record["nll"] for record in records if record["kind"] == "train"]
     assert losses[0] > 1
     assert losses[-1] < 0.05
-
-
-def test_two_readings_differ_by_their_dropout_alone(tmp_path: Path):
-    """Each example is read twice in training, and once in validation."""
-    recipe = corpus.write(tmp_path / "corpus", train=6, validation=6)
-
-    def terms(name: str, *changes: str, training: bool = True) -> dict[str, Term]:
-        run = Run.create(tmp_path / name, config.load(recipe, changes))
-        torch.manual_seed(1)
-        model = build(run.recipe.model, run.task.sizes).train(training)
-        torch.manual_seed(2)
-        batch = run.task.batches(1).at(Position())
-        found, _ = run.task.loss(model, batch, None)
-        assert all(term.count == batch.targets for term in found.values())
-        return found
-
-    quiet = ("model.encoder.dropout=0", "model.decoder.dropout=0")
-    once = terms("once", *quiet)
-    twice = terms("twice", *quiet, "model.head.consistency=2")
-    torch.testing.assert_close(twice["loss"].sum, once["smoothed"].sum)
-    assert float(twice["gap"].sum) == pytest.approx(0, abs=1e-4)
-    noisy = terms("noisy", "model.head.consistency=2")
-    assert float(noisy["gap"].sum) > 0.01
-    assert set(terms("still", "model.head.consistency=2", training=False)) == {"smoothed", "nll"}
 
 
 @pytest.mark.parametrize("tie", ["none", "output", "all"])

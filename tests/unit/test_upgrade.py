@@ -1,0 +1,47 @@
+"""Keys of earlier versions: refused in a recipe with the present name, read in a run."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.errors import RecipeError
+from regard.recipe import config, upgrade
+from tests import corpus
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    return corpus.write(tmp_path / "corpus")
+
+
+@pytest.mark.parametrize("key", ["model.head.consistency=0", "cutting.dropout=0.1"])
+def test_a_key_that_is_gone_is_refused_with_the_reason(key: str, recipe: Path):
+    with pytest.raises(RecipeError, match=r"no such key; it was removed: .*leave it out"):
+        config.load(recipe, [key])
+
+
+def test_an_old_name_is_answered_by_the_new_one(recipe: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(upgrade.RENAMED, "tokenizer.old", "tokenizer.kind")
+    with pytest.raises(RecipeError, match=r"tokenizer\.old: .*it is called tokenizer\.kind now"):
+        config.load(recipe, ["tokenizer.old=word"])
+
+
+def test_a_runs_recipe_may_have_old_keys(recipe: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(upgrade.RENAMED, "tokenizer.old", "tokenizer.kind")
+    before = config.load(recipe)
+    text = config.dump(before).replace("[tokenizer]\nkind", "[tokenizer]\nold")
+    assert text != config.dump(before)
+    recipe.write_text(text + "\n[cutting]\ndropout = 0.0\ncopies = 8\n")
+    assert config.load(recipe, of_run=True).task.tokenizer == before.task.tokenizer
+
+
+def test_a_run_that_used_what_is_gone_is_refused(recipe: Path):
+    recipe.write_text(recipe.read_text() + "\n[cutting]\ndropout = 0.1\ncopies = 8\n")
+    with pytest.raises(RecipeError, match=r"cutting\.dropout: 0\.1, but this version has no such"):
+        config.load(recipe, of_run=True)
+
+
+def test_the_old_table_is_left_as_it_was():
+    table = {"cutting": {"dropout": 0.0, "copies": 8}, "seed": 1}
+    assert upgrade.present(table) == {"seed": 1}
+    assert table["cutting"] == {"dropout": 0.0, "copies": 8}
