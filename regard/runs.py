@@ -43,7 +43,7 @@ from regard.model import Model, build
 from regard.recipe import config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.tasks import Task
+from regard.tasks import Task, metrics
 from regard.train import budget, checkpoint, device, lock, manifest, optimizer
 from regard.train.ahead import ahead
 from regard.train.checkpoint import Checkpoint
@@ -53,12 +53,6 @@ from regard.train.objective import Objective
 from regard.types import Carry
 
 VECTORS = "store/vectors.txt"
-LOWER_IS_BETTER = {
-    "nll", "perplexity", "bits_per_character", "loss", "ter", "wer", "cer", "mse", "mae",
-    "per", "line_error_rate",
-}  # fmt: skip
-
-
 TRIES = 100
 """How often a checkpoint is looked for again that was removed while it was read."""
 Read = TypeVar("Read")
@@ -314,7 +308,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
             dim=run.recipe.model.dim,
             device=model.device,
             validate=lambda: task.validate(model),
-            lower_is_better=settings.metric in LOWER_IS_BETTER,
+            lower_is_better=_lower_is_better(run.recipe),
             record=log.record,
             save=lambda progress, carry: _save(run, model, steps, progress, carry),
             back=lambda lowered: _back(run, task, model, steps, log, lowered),
@@ -495,9 +489,13 @@ def _last(run: Run, progress: Progress, there: set[int], count: int) -> list[int
     return planned[-count:]
 
 
+def _lower_is_better(recipe: Recipe) -> bool:
+    return metrics(recipe)[recipe.train.metric] == "lower"
+
+
 def _best(run: Run, progress: Progress, there: set[int], count: int) -> list[int]:
     """The updates with the best validation, best first, among those that the recipe saves."""
-    sign = 1 if run.recipe.train.metric in LOWER_IS_BETTER else -1
+    sign = 1 if _lower_is_better(run.recipe) else -1
     best, scored = math.inf, {}
     for update, value in ((int(u), sign * v) for u, v in progress.scores.items()):
         planned = update % run.recipe.train.save == 0 or value < best

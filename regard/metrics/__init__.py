@@ -24,6 +24,8 @@ from regard.errors import UserError
 
 References = Sequence[str] | Sequence[Sequence[str]]
 Unit = Literal["word", "character", "phoneme", "token"]
+Direction = Literal["lower", "higher"]
+"""Which values of a metric are the better ones."""
 
 VERSION = "regard-1"
 """Of the definitions in this file: it changes when a value would."""

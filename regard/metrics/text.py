@@ -13,12 +13,23 @@ from typing import Annotated, Literal
 
 from regard import metrics
 from regard.errors import RecipeError
-from regard.metrics import Score, Unit
+from regard.metrics import Direction, Score, Unit
 from regard.recipe.values import Range
 
 Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
 SLOW = ("ter", "nbest")
-"""What is not told while training: the one is slow, the other needs a slow search."""
+"""What is not reported while training: the one is slow, the other needs a slow search."""
+DIRECTIONS: dict[Key, Direction] = {
+    "bleu": "higher",
+    "chrf": "higher",
+    "ter": "lower",
+    "exact": "higher",
+    "line_error_rate": "lower",
+    "nbest": "higher",
+    "wer": "lower",
+    "cer": "lower",
+    "per": "lower",
+}
 UNITS: dict[str, Unit] = {"wer": "word", "cer": "character", "per": "phoneme"}
 
 
@@ -46,9 +57,9 @@ class Evaluation:
             raise RecipeError("metrics: names no score")
 
     @property
-    def watched(self) -> list[str]:
-        """The scores that are told while training."""
-        return [key for key in self.metrics if key not in SLOW]
+    def watched(self) -> dict[str, Direction]:
+        """The scores that are reported while training."""
+        return {key: DIRECTIONS[key] for key in self.metrics if key not in SLOW}
 
     def answers(self, target: str) -> list[str]:
         """The right answers on a line of the target side."""

@@ -157,6 +157,7 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
     except RecipeError as error:
         raise RecipeError(f"{place.of('task')}: task: {error}") from None
     from regard import model
+    from regard.tasks import check_metric
     from regard.train.loop import Config as TrainConfig
 
     sections = {f.name for f in dataclasses.fields(task.Config)}
@@ -174,6 +175,7 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
         place=place,
     )
     with place.located():
+        check_metric(result)
         task.check(result)
         model.check(result.model)
     return result

@@ -26,7 +26,7 @@ NAMES = {
     "decoders": ("Decoder",),
     "heads": ("Head",),
     "search": ("search",),
-    "tasks": ("Task", "PARTS", "SIDES", "check", "prepare"),
+    "tasks": ("Task", "PARTS", "SIDES", "metrics", "check", "prepare"),
 }
 """The rooms that a part may be for, and what it must have beside a Config."""
 _folders: list[Path] = []

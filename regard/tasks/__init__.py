@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score
+from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
@@ -49,7 +49,8 @@ class Task(Protocol):
     """All that a task must have.
 
     Its module has also `Config`, `PARTS` (the model's, with their default kinds), `SIDES` (the
-    names of the texts of an example: inputs if there are any, then outputs), `check`, `prepare`.
+    names of the texts of an example: inputs if there are any, then outputs), `metrics` (what
+    validation reports, and which values are the better ones), `check`, `prepare`.
     Where there is something to decide last by validation, `calibrate(model)` does, in the model;
     where batches hand something on, `carried(model)` gives its shapes by name.
     """
@@ -99,15 +100,24 @@ def check_texts(name: str, texts: Sequence[Any]) -> None:
             raise UserError(f"{name}[{number}]: {shown(text)} has {what}")
 
 
-def check_model(recipe: Recipe, predicts: str, metrics: Sequence[str]) -> None:
-    """The head must predict what the task does; what is watched must be a figure of the task."""
+def check_head(recipe: Recipe, predicts: str) -> None:
+    """The head must predict what the task does."""
     head = recipe.model.head.kind
     if getattr(module("heads", head).Head, "predicts", None) != predicts:
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
-    if recipe.train.metric not in metrics:
-        raise RecipeError(
-            f"train.metric: {recipe.train.metric!r} is not one of {', '.join(metrics)}"
-        )
+
+
+def metrics(recipe: Recipe) -> dict[str, Direction]:
+    """The figures that validation reports, and which values of each are the better ones."""
+    found: dict[str, Direction] = module("tasks", recipe.kind).metrics(recipe.task)
+    return found
+
+
+def check_metric(recipe: Recipe) -> None:
+    """What decides which checkpoint is the best must be reported by validation."""
+    known = metrics(recipe)
+    if recipe.train.metric not in known:
+        raise RecipeError(f"train.metric: {recipe.train.metric!r} is not one of {', '.join(known)}")
 
 
 def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:

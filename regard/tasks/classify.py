@@ -21,18 +21,17 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.tokenizers import END, START, UNKNOWN
 from regard.data.words import Coded, Lexicon, Shelf, collate
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score, accuracy, labels as label_metrics
+from regard.metrics import Direction, Score, accuracy, labels as label_metrics
 from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_model, check_positions
+from regard.tasks import Prediction, check_head, check_positions
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 SIDES = ("text", "label")
-METRICS = ("nll", "accuracy", "f1")
 BLOCK = 2048
 EDGES = 2
 """START and END stand around every text."""
@@ -71,6 +70,10 @@ class Config:
     """How large a batch is."""
 
 
+def metrics(config: Config) -> dict[str, Direction]:
+    return {"nll": "lower", "accuracy": "higher", "f1": "higher"}
+
+
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
@@ -81,14 +84,14 @@ def check(recipe: Recipe) -> None:
     config.held_out.check(config.data)
     if config.labels.kind == "several" and not config.labels.separator:
         raise RecipeError("labels.separator: several labels need one")
-    check_parts(recipe, "labels", METRICS)
+    check_parts(recipe, "labels")
     longest = config.data.longest
     check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
 
 
-def check_parts(recipe: Recipe, predicts: str, metrics: Sequence[str]) -> None:
-    """Head and metric must be of the task; characters that are read must be there."""
-    check_model(recipe, predicts, metrics)
+def check_parts(recipe: Recipe, predicts: str) -> None:
+    """The head must be for the task; characters that are read must be there."""
+    check_head(recipe, predicts)
     reads = recipe.model.input
     spelt = reads.kind == "characters" or getattr(reads.config, "reads", "words") != "words"
     if recipe.task.spelling and recipe.task.tokenizer.kind != "word":

@@ -28,19 +28,18 @@ from regard.data.series import TOLERANCE, Series
 from regard.data.standard import Standard
 from regard.data.windows import Forecasts, collate, normaliser, unfold
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score, bootstrap
+from regard.metrics import Direction, Score, bootstrap
 from regard.model import Model
 from regard.plots import series as series_plots
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.recipe.values import Few, Range, Rows
-from regard.tasks import Prediction, check_model, check_positions
+from regard.tasks import Prediction, check_head, check_positions
 from regard.train import health
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 SIDES = ("past", "future")
-METRICS = ("nll", "mse", "mae")
 VERSION = "1"
 FEWEST = 10
 """Futures that do not overlap, for an interval of a score."""
@@ -83,13 +82,17 @@ class Config:
     """How sure a forecast is."""
 
 
+def metrics(config: Config) -> dict[str, Direction]:
+    return {"nll": "lower", "mse": "lower", "mae": "lower"}
+
+
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
     model, window, reads = recipe.model, config.window, recipe.model.input.config
     if not hasattr(reads, "positions"):
         raise RecipeError(f"model.input.kind: {model.input.kind!r} reads no series of numbers")
-    check_model(recipe, "numbers", METRICS)
+    check_head(recipe, "numbers")
     if getattr(reads, "patch", 1) > window.look_back:
         raise RecipeError("model.input.patch: a patch is longer than window.look_back")
     if window.independent and not getattr(reads, "project", True) and model.dim != 1:
@@ -223,7 +226,7 @@ class Task:
         if window.steps < window.horizon:
             rolled = self._judge(model, "validation", window.horizon).figures(reach)
             figures |= {name: rolled[name] for name in ("mse", "mae")}
-        return {name: figures[name] for name in METRICS} | health.constant(*spread)
+        return {name: figures[name] for name in metrics(self.config)} | health.constant(*spread)
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """d_j = √mean z_j² with the validation part's z = (y − μ) / σ: the likeliest d."""

@@ -26,19 +26,18 @@ from regard.data.texts import HeldOut, Texts, collate, spelling
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.decoding.continuation import CHUNK, Asked, follow
 from regard.errors import RecipeError, UserError
-from regard.metrics import VERSION, Score
+from regard.metrics import VERSION, Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Length
 from regard.search import Hypothesis
-from regard.tasks import Prediction, check_model, check_positions, check_written
+from regard.tasks import Prediction, check_head, check_positions, check_written
 from regard.train import health
 from regard.types import Batch, Batches, Carry, Head, Sizes, Terms
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 SIDES = ("target",)
-METRICS = ("nll", "perplexity", "bits_per_character")
 BLOCK = 2048
 VALIDATION = "validation.text"
 """In the run's store: the lines of the validation part."""
@@ -82,6 +81,10 @@ class Config:
         return Texts(self.data, self.held_out, self.unit == "stream")
 
 
+def metrics(config: Config) -> dict[str, Direction]:
+    return {"nll": "lower", "perplexity": "lower", "bits_per_character": "lower"}
+
+
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
@@ -90,7 +93,7 @@ def check(recipe: Recipe) -> None:
     for part in ("validation", "test"):
         if getattr(config.data, part) and getattr(config.held_out, part):
             raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
-    check_model(recipe, "tokens", METRICS)
+    check_head(recipe, "tokens")
     check_written(recipe)
     if config.unit == "stream":
         length = config.stream.length

@@ -24,7 +24,7 @@ from regard.data.tags import UNKNOWN as NO_TAG, Numbers
 from regard.data.tokenizers import UNKNOWN
 from regard.data.words import Coded, Lexicon, Shelf, collate
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score, labels as label_metrics
+from regard.metrics import Direction, Score, labels as label_metrics
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
@@ -35,7 +35,6 @@ from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "tags"}
 SIDES = ("words", "tags")
-METRICS = {"tags": ("nll", "accuracy", "f1"), "real": ("nll", "mse", "mae")}
 BLOCK = 2048
 DRAWN = 64
 """A table of more labels than this is not drawn."""
@@ -73,6 +72,12 @@ class Config:
     """How large a batch is."""
 
 
+def metrics(config: Config) -> dict[str, Direction]:
+    if config.labels.kind == "real":
+        return {"nll": "lower", "mse": "lower", "mae": "lower"}
+    return {"nll": "lower", "accuracy": "higher", "f1": "higher"}
+
+
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
@@ -83,7 +88,7 @@ def check(recipe: Recipe) -> None:
     if config.tokenizer.split == "punctuation":
         raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
     config.held_out.check(config.data)
-    check_parts(recipe, "tags", METRICS[config.labels.kind])
+    check_parts(recipe, "tags")
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
 
@@ -249,8 +254,7 @@ class Task:
             pairs = label_metrics.known(names, true, NO_TAG)
             degenerate = health.shares(*([pair[side] for pair in pairs] for side in (0, 1)))
             nll = self._nll(said, stored)
-        wanted = METRICS[self.config.labels.kind]
-        figures = {name: scores[name].value for name in wanted if name in scores}
+        figures = {name: scores[name].value for name in metrics(self.config) if name in scores}
         return {"nll": nll} | figures | degenerate
 
     def _validation(self) -> tuple[list[Coded], list[Array]]:

@@ -22,14 +22,14 @@ from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
 from regard.decoding.parallel_batches import parallel_batches
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score
+from regard.metrics import Direction, Score
 from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Factor, LengthOrZero
 from regard.search import Hypothesis, Request
-from regard.tasks import Prediction, check_model, check_positions, check_written
+from regard.tasks import Prediction, check_head, check_positions, check_written
 from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
 
@@ -81,6 +81,10 @@ class Config:
     """How outputs are scored."""
 
 
+def metrics(config: Config) -> dict[str, Direction]:
+    return {"nll": "lower", "perplexity": "lower", **config.evaluation.watched}
+
+
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
@@ -93,7 +97,7 @@ def check(recipe: Recipe) -> None:
         )
     if config.pairs.both_ways and not config.tokenizer.joint:
         raise RecipeError("pairs.both_ways: it needs one vocabulary: set tokenizer.joint = true")
-    check_model(recipe, "tokens", ["nll", "perplexity", *config.evaluation.watched])
+    check_head(recipe, "tokens")
     check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
@@ -257,7 +261,7 @@ class Task:
             answers = [self.config.evaluation.answers(target) for _, target in read]
             greedy = Part("greedy", _search_config("greedy"))
             outputs = list(self.predict(model, [source for source, _ in read], greedy))
-            scores = self.grade(outputs, answers, self.config.evaluation.watched)
+            scores = self.grade(outputs, answers, list(self.config.evaluation.watched))
             figures |= {name: score.value for name, score in scores.items()}
             right, sources = [texts[0] for texts in answers], [source for source, _ in read]
             figures |= health.shares([output.text for output in outputs], right, sources)
