@@ -39,12 +39,21 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def load(run: Path, **options: Any) -> "Predictor":
-    """Open a run, in a process that is ours alone and may therefore keep freed memory."""
+    """Open a run, in a process that is ours alone."""
     from regard import front
+
+    own_process()
+    return front.load(run, **options)
+
+
+def own_process() -> None:
+    """Settings for a process that is ours alone: it keeps freed memory, and has a thread for each
+    core that it may use."""
     from regard.layers.allocator import keep_pages
+    from regard.train.device import bound_threads
 
     keep_pages()
-    return front.load(run, **options)
+    bound_threads()
 
 
 def whole(task: Any) -> bool:

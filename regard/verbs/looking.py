@@ -7,7 +7,17 @@ from tyro.conf import Positional
 
 from regard import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, say, whole, whole_file
+from regard.verbs.common import (
+    Checkpoint,
+    Device,
+    Flag,
+    From,
+    Maybe,
+    own_process,
+    say,
+    whole,
+    whole_file,
+)
 
 
 def inspect(
@@ -69,6 +79,7 @@ def inspect(
 
     if texts or not heads:
         streams.check_place(output)
+    own_process()
     opened = Run(run)
     if heads and not texts:
         with display.waiting("looking at heads"):

@@ -22,6 +22,7 @@ from regard.verbs.common import (
     inputs,
     load,
     one_line,
+    own_process,
     say,
 )
 
@@ -139,6 +140,7 @@ def compare(
 
     if picture is not None:
         check_picture(picture)
+    own_process()
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
         found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
@@ -333,6 +335,7 @@ def export(
     from regard import display, runs
     from regard.interop.export import export as write
 
+    own_process()
     opened = runs.Run(run)
     with display.waiting(f"writing {folder}"):
         parity = write(opened, folder, quantization, checkpoint, shortlist=shortlist)
