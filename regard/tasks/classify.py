@@ -82,7 +82,8 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("labels.separator: several labels need one")
     check_parts(recipe, "pool", METRICS)
     longest = config.data.longest
-    check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
+    why = f"data.longest = {longest} and the symbols at both ends ask"
+    check_positions(recipe, "encoder", longest + EDGES, why)
 
 
 def check_parts(recipe: Recipe, method: str, metrics: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from regard.errors import RecipeError, UserError
 from regard.metrics import Score
 from regard.model import Model
 from regard.parts import Part
-from regard.tasks import Prediction
+from regard.tasks import Prediction, check_positions
 from regard.tasks.classify import check_parts
 from regard.types import Batch, Carry, Terms
 
@@ -85,6 +85,8 @@ def check(recipe: Recipe) -> None:
     check_parts(recipe, "best", METRICS[config.labels.kind])
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
+    longest = config.data.longest
+    check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
