@@ -6,12 +6,12 @@ is 0 if all took part, 1 if something was missing, 2 if the command was wrong.
 
 import argparse
 import difflib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from bench import busy, decoding, machine, ngrams, preparing, recurrent, scaling, training
+from regard import checked
 from regard.errors import RecipeError, UserError
 from regard.train.device import cores
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _stop(f"{where}{error.strerror or error}", 1)
-    print(json.dumps({"benchmark": options.name, "machine": about, **result}))
+    print(checked.written({"benchmark": options.name, "machine": about, **result}))
     if not result.get("complete", True):
         sys.exit(1)
 

@@ -1,12 +1,11 @@
 """`regard demo`: from nothing to a translator in a few minutes, with what it attended to."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from regard import display, front, plots, runs
+from regard import checked, display, front, plots, runs
 from regard.alignment import cross_attention
 from regard.data import catalogue
 from regard.data.tokenizers import END
@@ -47,7 +46,7 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
     if as_json:
         table = {n: {"score": s.value, "signature": s.signature} for n, s in scores.items()}
         result = {"run": str(folder), "scores": table, "samples": samples, "picture": str(picture)}
-        print(json.dumps(result, ensure_ascii=False))
+        print(checked.written(result))
     else:
         _show(folder, scores, samples, picture)
     return True

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from regard import __version__, config, plots
+from regard import __version__, checked, config, plots
 from regard.config import Recipe
 from regard.data import vectors
 from regard.data.readers import Report
@@ -588,5 +588,5 @@ def _findings(report: Report) -> dict[str, Any]:
 
 
 def _write(path: Path, value: Any) -> None:
-    text = json.dumps(value, indent=1, ensure_ascii=False)
+    text = checked.written(value, indent=1)
     path.write_text(text, encoding="utf-8", newline="\n")

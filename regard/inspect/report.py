@@ -9,14 +9,13 @@ request. Whatever comes from data is put into the page as text, never as HTML.
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from regard import streams
+from regard import checked, streams
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import attentions, head, intervene
@@ -198,7 +197,7 @@ def _hash(text: str) -> str:
 
 def _json(value: Any) -> str:
     """JSON that can stand inside a script element: no `<` may begin a tag or a comment."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = checked.written(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -1,13 +1,12 @@
 """A trained model as a folder that CTranslate2 and tokenizers can use without regard."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from tokenizers import Tokenizer as Library, decoders, normalizers
 
-from regard import __version__
+from regard import __version__, checked
 from regard.data.tokenizers import END, Tokenizer
 from regard.errors import UserError
 from regard.interop.conversion import Quantization, missing
@@ -66,7 +65,7 @@ def export(
                 "output": asdict(recipe.task.output),
                 "search": options(search) | {"use_vmap": shortlist},
             }
-            texts = {"regard.json": json.dumps(card, indent=1), "README.md": _readme(card)}
+            texts = {"regard.json": checked.written(card, indent=1), "README.md": _readme(card)}
             for name, text in texts.items():
                 (writing / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

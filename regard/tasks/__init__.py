@@ -88,7 +88,8 @@ class Task(Protocol):
         ...
 
     def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """log-probability and perplexity of each given output, and what else tells its worth."""
+        """log-probability and perplexity of each given output, and what else tells its worth; None
+        for an output of which nothing can be scored."""
         ...
 
 

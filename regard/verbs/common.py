@@ -1,6 +1,5 @@
 """What verbs share: kinds of options, lines in and out."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from tyro.conf import arg
 
-from regard import streams
+from regard import checked, streams
 
 if TYPE_CHECKING:
     from regard.front import Predictor
@@ -112,4 +111,4 @@ def one_line(task: Any, text: str) -> str:
 
 def say(value: Any) -> None:
     """A line of text, or of JSON, on standard output."""
-    print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), flush=True)
+    print(value if isinstance(value, str) else checked.written(value), flush=True)

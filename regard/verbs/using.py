@@ -264,7 +264,8 @@ def score(
             reads nothing one of texts alone; without files, a part of the recipe's data.
         part: Which part of the recipe's data, if no files are given.
         format: Columns (log-probability, perplexity, and bits per character for a model that
-            reads nothing), or one JSON object a line.
+            reads nothing), or one JSON object a line. Where there is nothing to score, such as a
+            sentence without a known tag: "-", or null.
         checkpoint: Which checkpoint.
         device: Where to compute.
         json: The same as --format jsonl.
@@ -288,7 +289,7 @@ def score(
         if files and status in TOLD:
             display.warn(f"{files[0]}:{number}: {TOLD[status]}")
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
-        plain = "\t".join(f"{value:.4f}" for value in columns)
+        plain = "\t".join("-" if value is None else f"{value:.4f}" for value in columns)
         say(result if json or format == "jsonl" else plain)
     if not files:
         _tell([result.get("status", "ok") for result in results])
