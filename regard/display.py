@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard import checked
-from regard.parts import resume
-from regard.shell import command
+from regard.parts import resume, with_parts
 from regard.streams import warn as warn
 
 if TYPE_CHECKING:  # `regard data` needs no torch
@@ -128,8 +127,8 @@ def summary(run: "Run", progress: "Progress") -> None:
         errors.print(
             f"trained {progress.update:,} updates on {progress.tokens:,} targets in "
             f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){reached}\n"
-            f"score it:   {command('evaluate', run.folder)}\n"
-            f"use it:     {command('predict', run.folder)} FILE\n"
+            f"score it:   {with_parts('evaluate', run.folder)}\n"
+            f"use it:     {with_parts('predict', run.folder)} FILE\n"
             f"curves:     {run.folder / 'curves.png'}",
             markup=False,
         )

@@ -37,6 +37,14 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def add_parts(folder: Path | None) -> None:
+    """Look for parts in a folder that the user names; a run never says where its parts are."""
+    from regard import parts
+
+    if folder is not None:
+        parts.add_folder(folder)
+
+
 def load(run: Path, **options: Any) -> "Predictor":
     """Open a run, in a process that is ours alone."""
     from regard import front

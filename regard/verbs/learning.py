@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from regard.errors import RecipeError
-from regard.verbs.common import INTERRUPTED, Flag, From, Maybe, Override, say
+from regard.verbs.common import INTERRUPTED, Flag, From, Maybe, Override, add_parts, say
 
 
 def train(
@@ -48,10 +48,9 @@ def train(
         raise RecipeError("train: --resume goes on with a run as it is, without changes")
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
-    from regard import display, front, parts as rooms, runs
+    from regard import display, front, runs
 
-    if parts is not None:
-        rooms.add_folder(parts)
+    add_parts(parts)
     if profile:
         _profile(recipe, overrides, resume, as_json=json)
         return
@@ -104,10 +103,9 @@ def doctor(
         json: All findings as JSON on stdout.
     """
     _check_named(recipe)
-    from regard import display, front, parts as rooms
+    from regard import display, front
 
-    if parts is not None:
-        rooms.add_folder(parts)
+    add_parts(parts)
     if resume is not None and (overrides or to or start_from):
         raise RecipeError("doctor: --resume looks at a run as it is, without changes")
     with display.waiting(f"looking at {resume or recipe}"):

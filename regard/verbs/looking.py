@@ -13,6 +13,7 @@ from regard.verbs.common import (
     Flag,
     From,
     Maybe,
+    add_parts,
     own_process,
     say,
     whole,
@@ -37,6 +38,7 @@ def inspect(
     svg: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
     device: Device = "cpu",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Look inside a model while it reads a text: one HTML file that needs no network.
@@ -70,6 +72,7 @@ def inspect(
         svg: A folder for the views as SVG pictures.
         checkpoint: Which checkpoint.
         device: Where to compute.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The names of the files written, as JSON on stdout.
     """
     from regard import display
@@ -77,6 +80,7 @@ def inspect(
     from regard.inspect.survey import survey
     from regard.runs import Run
 
+    add_parts(parts)
     if texts or not heads:
         streams.check_place(output)
     own_process()

@@ -18,6 +18,7 @@ from regard.verbs.common import (
     Part,
     Quantization,
     Search,
+    add_parts,
     given,
     inputs,
     load,
@@ -49,6 +50,7 @@ def evaluate(
     quantization: Quantization = "float32",
     shortlist: Flag = False,
     output: Maybe[Path] = None,
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Score a run on the part of the data that it has not seen.
@@ -74,10 +76,12 @@ def evaluate(
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         output: A file for the outputs, one line each.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: Scores as JSON on stdout.
     """
     from regard import display
 
+    add_parts(parts)
     if output is not None:
         streams.check_place(output)
     options = given(search=search, beams=beams, length_penalty=length_penalty)
@@ -115,6 +119,7 @@ def compare(
     batch: int = 64,
     device: Device = "cpu",
     engine: Engine = "auto",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Runs side by side: quality with 95 % intervals, by length, size, speed, cost, learning.
@@ -133,11 +138,13 @@ def compare(
         batch: Sentences at a time; the result does not depend on it.
         device: Where to compute.
         engine: What searches: auto takes CTranslate2 where it does the same as torch.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: All of it as JSON on stdout.
     """
     from regard import compare as comparing, display
     from regard.drawing import check_picture
 
+    add_parts(parts)
     if picture is not None:
         check_picture(picture)
     own_process()
@@ -175,6 +182,7 @@ def predict(
     engine: Engine = "auto",
     quantization: Quantization = "float32",
     shortlist: Flag = False,
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Predict for each line of a file, or of standard input: one line out for each line in.
@@ -213,10 +221,12 @@ def predict(
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The same as --format jsonl.
     """
     from regard import display
 
+    add_parts(parts)
     options = given(
         search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
         temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
@@ -249,6 +259,7 @@ def score(
     format: Literal["text", "jsonl"] = "text",
     checkpoint: Checkpoint = "final",
     device: Device = "cpu",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """How likely the model finds given texts: log-probability and perplexity of each.
@@ -268,10 +279,12 @@ def score(
             sentence without a known tag: "-", or null.
         checkpoint: Which checkpoint.
         device: Where to compute.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The same as --format jsonl.
     """
     from regard import display
 
+    add_parts(parts)
     predictor = load(run, checkpoint=checkpoint, device=device)
     if files and len(files) != len(predictor.sides):
         wanted = " ".join(predictor.sides).upper()
@@ -313,6 +326,7 @@ def export(
     quantization: Quantization = "int8",
     shortlist: Flag = False,
     checkpoint: Checkpoint = "final",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Write a model in a form that runs without regard, and check that it says the same.
@@ -329,6 +343,7 @@ def export(
         shortlist: Add a list of the likely words for each word: faster, as good, but a sentence's
             output can depend on those beside it.
         checkpoint: Which checkpoint.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: Machine-readable output on stdout.
     """
     from dataclasses import asdict
@@ -336,6 +351,7 @@ def export(
     from regard import display, runs
     from regard.interop.export import export as write
 
+    add_parts(parts)
     own_process()
     opened = runs.Run(run)
     with display.waiting(f"writing {folder}"):
