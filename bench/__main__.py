@@ -6,14 +6,14 @@ is 0 if all took part, 1 if something was missing, 2 if the command was wrong.
 
 import argparse
 import difflib
-import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from bench import busy, decoding, machine, ngrams, preparing, recurrent, scaling, training
 from regard.errors import RecipeError, UserError
+from regard.recipe import checked
+from regard.train.device import cores
 
 Result = dict[str, Any]
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _stop(f"{where}{error.strerror or error}", 1)
-    print(json.dumps({"benchmark": options.name, "machine": about, **result}))
+    print(checked.written({"benchmark": options.name, "machine": about, **result}))
     if not result.get("complete", True):
         sys.exit(1)
 
@@ -63,7 +63,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="python -m bench", description=__doc__, formatter_class=about)
     parser.add_argument("name", metavar="NAME", help=", ".join(sorted(BENCHMARKS)))
     parser.add_argument("--quick", action="store_true", help="an answer within 5 minutes")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for all alike")
+    parser.add_argument("--threads", type=int, default=cores(), help="for all alike")
     parser.add_argument(
         "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from bench.timing import product
+from regard.layers import native
 
 BOUNDS = (
     "ONEDNN_MAX_CPU_ISA",
@@ -35,8 +35,13 @@ FLAGS = {
     "avx512_bf16": "bfloat16",
     "amx_tile": "AMX",
     "amx_bf16": "AMX bfloat16",
+    "asimd": "NEON",
+    "sve": "SVE",
+    "i8mm": "int8 products",
+    "bf16": "bfloat16",
 }
-"""The names in /proc/cpuinfo of what matters for matrix products, and those in common use."""
+"""What matters for matrix products, of x86 and then of ARM: the names in /proc/cpuinfo, and those
+in common use."""
 PROBE = """
 import torch
 print("torch:", torch.backends.cpu.get_cpu_capability(), flush=True)
@@ -65,7 +70,8 @@ def of_processor(info: Path = Path("/proc/cpuinfo")) -> str:
     """What the processor could do; where the system does not say, what torch has found."""
     if info.is_file():
         lines = info.read_text().splitlines()
-        flags = next((line.split(":", 1)[1].split() for line in lines if "flags" in line), [])
+        named = (line.partition(":")[::2] for line in lines)
+        flags = next((f.split() for name, f in named if name.strip() in ("flags", "Features")), [])
         return ", ".join(name for flag, name in FLAGS.items() if flag in flags) or "none of them"
     return str(torch.backends.cpu.get_cpu_capability())
 
@@ -96,27 +102,12 @@ def said(log: str) -> dict[str, str]:
     return used
 
 
-@cache
-def gain_of_bfloat16() -> float:
-    """How many times as fast as in float32 one thread multiplies in bfloat16.
-
-    About 2 or more where the processor does it; below 1 where a library has to emulate it, which
-    is up to a hundred times as slow.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        rates = [product(512, 256, 512, dtype) for dtype in (torch.float32, torch.bfloat16)]
-    finally:
-        torch.set_num_threads(before)
-    return rates[1] / rates[0]
-
-
 def is_native() -> bool:
-    """Whether bfloat16 products are the processor's own, and not emulated."""
-    return gain_of_bfloat16() > 1
+    """Whether bfloat16 products are the processor's own, so that regard uses them."""
+    return native.bfloat16()
 
 
 def bfloat16() -> str:
-    kind = "native" if is_native() else "emulated"
-    return f"{kind}: {gain_of_bfloat16():.2f} times as fast as float32 in a product"
+    """What regard itself found when it decided whether to use them."""
+    kind = "native" if is_native() else "emulated" if native.gain() <= 1 else "without an LSTM"
+    return f"{kind}: {native.gain():.2f} times as fast as float32 in a product"

@@ -266,7 +266,8 @@ class Predictor:
         return names
 
     def score(self, *texts: Sequence[str]) -> list[dict[str, Any]]:
-        """log-probability and perplexity of each output; `texts` has a list for each side."""
+        """log-probability and perplexity of each output, None where it has nothing to score (a
+        sentence without a known tag); `texts` has a list for each side."""
         if len(texts) != len(self.sides):
             raise UserError(f"score takes a list for each of {', '.join(self.sides)}")
         if len(set(map(len, texts))) > 1:

@@ -40,7 +40,7 @@ from regard.data.readers import Report
 from regard.errors import RecipeError, UserError
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.recipe import config
+from regard.recipe import checked, config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
 from regard.tasks import Task, metrics
@@ -587,5 +587,5 @@ def _findings(report: Report) -> dict[str, Any]:
 
 
 def _write(path: Path, value: Any) -> None:
-    text = json.dumps(value, indent=1, ensure_ascii=False)
+    text = checked.written(value, indent=1)
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -11,6 +11,9 @@ from regard.errors import UserError
 from regard.recipe import checked
 
 FILE = "labels.json"
+TRAINING = "in training"
+BASE = "by the run that is trained on"
+"""Where labels come from: this run's own training, or that of another whose model goes on."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,13 @@ class Labels:
     def __len__(self) -> int:
         return len(self.names)
 
-    def number(self, name: str, place: str, hint: str = "") -> int:
-        """The number of a label; one that training never saw is refused."""
+    def number(self, name: str, place: str, hint: str = "", by: str = TRAINING) -> int:
+        """The number of a label; one that was never seen `by` what they are from is refused."""
         try:
             return self.names.index(name)
         except ValueError:
             near = difflib.get_close_matches(name, self.names, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise UserError(
-                f"{place}: the label {name!r} was never seen in training{meant}{hint}"
+                f"{place}: the label {name!r} was never seen {by}{meant}{hint}"
             ) from None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.cells import is_number
-from regard.data.labels import FILE, Labels
+from regard.data.labels import FILE, TRAINING, Labels
 from regard.data.store import Array, pad
 from regard.errors import UserError
 from regard.recipe import checked
@@ -46,13 +46,16 @@ class Names:
         """Whether a tag is one to be learnt or scored."""
         return tag in self.labels.names
 
-    def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> list[int]:
-        """A whole number for each tag; `place` is told where one was never seen."""
-        hint = "; labels.unseen = 'wrong' counts it as wrong"
+    def stored(
+        self, tags: Sequence[str], place: str, unseen: str = "never", by: str = TRAINING
+    ) -> list[int]:
+        """A whole number for each tag. One that was never seen `by` what they are from is refused,
+        with its place, or under the rule "wrong" not known."""
+        hint = "; labels.unseen = 'wrong' counts it as wrong" if unseen == "refuse" else ""
         known = {name: n for n, name in enumerate(self.labels.names, 1)} | {UNKNOWN: 0}
         for tag in tags:
-            if tag not in known and unseen == "refuse":
-                self.labels.number(tag, place, hint)
+            if tag not in known and unseen != "wrong":
+                self.labels.number(tag, place, hint, by)
         return [known.get(tag, 0) for tag in tags]
 
     def targets(self, rows: Rows) -> Tensor:
@@ -80,7 +83,9 @@ class Numbers:
     def knows(self, tag: str) -> bool:
         return tag != UNKNOWN
 
-    def stored(self, tags: Sequence[str], place: str, unseen: str = "refuse") -> Any:
+    def stored(
+        self, tags: Sequence[str], place: str, unseen: str = "never", by: str = TRAINING
+    ) -> Any:
         for tag in tags:
             if tag != UNKNOWN and not is_number(tag):
                 raise UserError(f"{place}: the tag {tag!r} is not a number")

@@ -48,7 +48,10 @@ class Coded(NamedTuple):
         )
 
     def windows(self, longest: int) -> list["Coded"]:
-        """Runs of whole words of at most so many symbols; a word that has more is one by itself."""
+        """Runs of whole words of at most so many symbols.
+
+        A word that has more is one by itself, without its last ones: the first stands for it.
+        """
         borders, total = [0], 0
         for n, size in enumerate(self.pieces):
             if total and total + size > longest:
@@ -56,7 +59,13 @@ class Coded(NamedTuple):
                 total = 0
             total += int(size)
         borders.append(len(self.pieces))
-        return [self] if len(borders) == 2 else [self.part(*pair) for pair in pairwise(borders)]
+        parts = [self] if len(borders) == 2 else [self.part(*pair) for pair in pairwise(borders)]
+        return [
+            part
+            if len(part.symbols) <= longest
+            else part._replace(symbols=part.symbols[:longest], pieces=[longest])
+            for part in parts
+        ]
 
 
 class Lexicon:

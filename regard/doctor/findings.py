@@ -211,6 +211,12 @@ KINDS = {
         "mend or merge them; with labels.unseen = 'wrong' they count as wrong",
         "warning with labels.unseen = 'wrong'",
     ),
+    "labels.foreign": Kind(
+        "error",
+        "Labels of the training part that the run whose model is trained on (`--from`) does not "
+        "have: a model has an output for each label that its first training saw, and no other.",
+        "write them as that run's labels are, or train a new model, without --from",
+    ),
     "labels.spelling": Kind(
         "warning",
         "Labels that differ in case or blanks alone.",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from regard.data.labels import BASE, TRAINING
 from regard.data.tags import UNKNOWN
 from regard.doctor.findings import Finding, Severity, counted, finding
 from regard.doctor.reading import Part
@@ -33,7 +34,7 @@ def check(
     if single:
         yield from _conflict(train)
     for part in parts:
-        yield from _unseen(part, known or learnt, unseen)
+        yield from _unseen(part, known or learnt, unseen, base=bool(known))
         if part is not train:
             yield from _drift(part.key, learnt, counts[part.name])
 
@@ -85,17 +86,20 @@ def _conflict(train: Part) -> Iterator[Finding]:
         yield finding("labels.conflict", side.place(n), what, side.lines[n])
 
 
-def _unseen(part: Part, learnt: Iterable[str], rule: str) -> Iterator[Finding]:
+def _unseen(part: Part, learnt: Iterable[str], rule: str, *, base: bool) -> Iterator[Finding]:
+    """`base` says that the labels are those of another run."""
     new = _count(part).keys() - set(learnt)
     if new:
         n = next(n for n, row in enumerate(part.labels) if not new.isdisjoint(row))
         shown, more = ", ".join(map(repr, sorted(new)[:5])), "…" * (len(new) > 5)
         one = f"the label {shown} was" if len(new) == 1 else f"the labels {shown}{more} were"
-        what = f"{one} never seen in training"
-        severity: Severity = "error" if rule == "refuse" else "warning"
-        yield finding(
-            "labels.unseen", part.sides[0].place(n), what, part.sides[0].lines[n], severity
-        )
+        what = f"{one} never seen {BASE if base else TRAINING}"
+        place, line = part.sides[0].place(n), part.sides[0].lines[n]
+        if base and part.name == "train":
+            yield finding("labels.foreign", place, what, line)  # whatever the rule is
+        else:
+            severity: Severity = "error" if rule == "refuse" else "warning"
+            yield finding("labels.unseen", place, what, line, severity)
 
 
 def _drift(key: str, learnt: Counter[str], held: Counter[str]) -> Iterator[Finding]:

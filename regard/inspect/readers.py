@@ -23,7 +23,7 @@ from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.runs import Run
 from regard.search import Hypothesis, Request
-from regard.tasks import Task, translate
+from regard.tasks import Task, positions, translate
 from regard.types import Batch, DecoderState
 
 LENGTH = 20
@@ -92,7 +92,7 @@ def continuation(
         request = Request(
             start=(prompt or [task.before])[-1],
             end=PAD if task.running else END,
-            caps=[length],
+            caps=[max(1, min(length, positions(model.decoder) - len(prompt)))],
             forbidden=(PAD, START, UNKNOWN),
             numbers=(0,),
             device=model.device,

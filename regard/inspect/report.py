@@ -9,7 +9,6 @@ request. Whatever comes from data is put into the page as text, never as HTML.
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -24,6 +23,7 @@ from regard.inspect.readers import LENGTH, read
 from regard.inspect.survey import survey
 from regard.inspect.views import views
 from regard.model import Model
+from regard.recipe import checked
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Length, check
 from regard.runs import TRIES, Run
@@ -198,7 +198,7 @@ def _hash(text: str) -> str:
 
 def _json(value: Any) -> str:
     """JSON that can stand inside a script element: no `<` may begin a tag or a comment."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = checked.written(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -158,7 +158,9 @@ def likelihood(task: Task, model: Model, sides: Sequence[Sequence[str]]) -> tupl
     """The mean of −log p over the outputs that are given, and their number."""
     found = list(task.score(model, *sides))
     count = sum(len(row["log_probs"]) for row in found)
-    return -math.fsum(row["log_prob"] for row in found) / max(1, count), count
+    if not count:
+        raise UserError("there is nothing to score: not one output is known")
+    return -math.fsum(row["log_prob"] or 0.0 for row in found) / count, count
 
 
 def _dictionary(task: Any) -> Dictionary:

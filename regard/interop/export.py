@@ -1,6 +1,5 @@
 """A trained model as a folder that CTranslate2 and tokenizers can use without regard."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +22,7 @@ from regard.interop.ctranslate2 import (
     whole,
 )
 from regard.interop.nearness import Nearness, measure
+from regard.recipe import checked
 from regard.runs import Run
 from regard.tasks.translate import SIDES, Task
 
@@ -66,7 +66,7 @@ def export(
                 "output": asdict(recipe.task.output),
                 "search": options(search) | {"use_vmap": shortlist},
             }
-            texts = {"regard.json": json.dumps(card, indent=1), "README.md": _readme(card)}
+            texts = {"regard.json": checked.written(card, indent=1), "README.md": _readme(card)}
             for name, text in texts.items():
                 (writing / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

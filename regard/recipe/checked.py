@@ -1,4 +1,6 @@
-"""JSON that a run keeps, read as if somebody had forged it.
+"""JSON: written so that any program can read it, and read as if somebody had forged it.
+
+A number that is not finite has no JSON: null is written for it.
 
 What is no JSON, or not of the form that is wanted, is a ValueError that names the value; the reader
 of a file adds the file's name. A whole number is one that fits into 64 bits, a number is finite,
@@ -20,6 +22,23 @@ DIGITS = 20
 WHOLE = (1 << 63) - 1
 
 Table = dict[str, Any]
+
+
+def written(value: Any, **options: Any) -> str:
+    """JSON, with null for every number that is not finite; options are those of `json.dumps`."""
+    options = {"ensure_ascii": False} | options
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read(path: Path, largest: int = LARGEST) -> Table:

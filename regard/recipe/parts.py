@@ -51,7 +51,12 @@ def add_folder(folder: Path) -> None:
 
 def resume(run: Path) -> str:
     """The command that goes on with a run, with the parts that it may have."""
-    return command("train", "--resume", run, *(w for f in _folders for w in ("--parts", f)))
+    return with_parts("train", "--resume", run)
+
+
+def with_parts(*words: str | Path) -> str:
+    """A command that finds the parts that are found now."""
+    return command(*words, *(w for f in _folders for w in ("--parts", f)))
 
 
 def kinds(room: str) -> list[str]:
@@ -75,7 +80,8 @@ def module(room: str, kind: str) -> ModuleType:
     if kind not in known:
         near = difflib.get_close_matches(kind, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise RecipeError(f"{kind[:80]!r} is not one of {', '.join(known)}{hint}")
+        own = "" if _folders else " (a part of your own needs --parts DIR)"
+        raise RecipeError(f"{kind[:80]!r} is not one of {', '.join(known)}{hint}{own}")
     path = foreign(room, kind)
     return (
         _from_file(room, kind, path) if path else importlib.import_module(f"regard.{room}.{kind}")

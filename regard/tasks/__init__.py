@@ -1,6 +1,7 @@
 """What is learnt from what: the data's form, the loss, the prediction and its score."""
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -14,6 +15,8 @@ from regard.recipe.values import shown
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
+TABLES = ("learned", "one_hot")
+"""Kinds of positions that end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,8 @@ class Task(Protocol):
         ...
 
     def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """log-probability and perplexity of each given output, and what else tells its worth."""
+        """log-probability and perplexity of each given output, and what else tells its worth; None
+        for an output of which nothing can be scored."""
         ...
 
 
@@ -123,8 +127,24 @@ def check_metric(recipe: Recipe) -> None:
 def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
     """A table of positions must be as long as what is read and written."""
     settings = getattr(recipe.model, part).config
-    if getattr(settings, "position", "") in ("learned", "one_hot") and settings.limit < most:
+    if getattr(settings, "position", "") in TABLES and settings.limit < most:
         raise RecipeError(f"model.{part}.limit: {settings.limit} positions, but {why} for {most}")
+
+
+def positions(part: Any) -> int:
+    """How many positions a part of a model has; without end for most kinds."""
+    position = getattr(part, "position", None)
+    ends = getattr(position, "kind", "") in TABLES
+    return int(position.limit) if position is not None and ends else sys.maxsize
+
+
+def check_written_length(what: str, symbols: Sequence[int], model: Model) -> None:
+    """Refuse an output that the decoder, which reads START before it, has no positions for."""
+    if len(symbols) + 1 > (most := positions(model.decoder)):
+        raise UserError(
+            f"{what} has {len(symbols)} symbols, but the model has positions for {most - 1}: "
+            "shorten it, or train with a larger model.decoder.limit"
+        )
 
 
 def check_written(recipe: Recipe) -> None:

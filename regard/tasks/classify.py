@@ -16,7 +16,7 @@ from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
 from regard.data.labelled import HeldOut, Text, texts
-from regard.data.labels import Labels
+from regard.data.labels import BASE, TRAINING, Labels
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.tokenizers import END, START, UNKNOWN
 from regard.data.words import Coded, Lexicon, Shelf, collate
@@ -86,7 +86,8 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("labels.separator: several labels need one")
     check_parts(recipe, "labels")
     longest = config.data.longest
-    check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
+    why = f"data.longest = {longest} and the symbols at both ends ask"
+    check_positions(recipe, "encoder", longest + EDGES, why)
 
 
 def check_parts(recipe: Recipe, predicts: str) -> None:
@@ -125,9 +126,11 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
             chosen = learnt if train else _chosen(config, part, config.data.policy, read)
             # A label that is not among those of a given run cannot be learnt.
             unseen = "never" if train else config.labels.unseen
-            if all(-1 in numbers(labels, text, unseen) for text in chosen):
-                raise UserError(f"data.{part}: training saw the labels of none of its texts")
-            rows = _encode(config, chosen, lexicon, labels, unseen, report if train else checked)
+            known = [numbers(labels, text, unseen, BASE if given else TRAINING) for text in chosen]
+            if all(-1 in row for row in known):
+                who = "the run that is trained on" if given else "training"
+                raise UserError(f"data.{part}: {who} saw the labels of none of its texts")
+            rows = _encode(config, chosen, known, lexicon, report if train else checked)
             size = max(len(lexicon.symbols), len(labels) + 1)
             Shelf.write(folder / "store", part, size, rows)
     report.include(checked)
@@ -157,16 +160,15 @@ def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) ->
 def _encode(
     config: Config,
     found: Sequence[Text],
+    labels: Sequence[Sequence[int]],
     lexicon: Lexicon,
-    labels: Labels,
-    unseen: str,
     report: Report,
 ) -> Iterator[tuple[Coded, list[int]]]:
     """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
-    longest, stream = config.data.longest, iter(found)
+    longest, stream = config.data.longest, zip(found, labels, strict=True)
     while block := list(islice(stream, BLOCK)):
-        coded = lexicon.texts([text.text for text in block])
-        for text, code in zip(block, coded, strict=True):
+        coded = lexicon.texts([text.text for text, _ in block])
+        for (text, known), code in zip(block, coded, strict=True):
             if len(code.symbols) > longest:
                 what = f"more than {longest} symbols (data.longest)"
                 finding = Finding(text.path, text.line, what, excerpt(text.text))
@@ -175,15 +177,15 @@ def _encode(
                     raise UserError(f"{finding}: data.too_long = 'refuse'")
                 if config.data.too_long == "skip":
                     continue
-            yield code.part(0, longest), [n + 1 for n in numbers(labels, text, unseen)]
+            yield code.part(0, longest), [n + 1 for n in known]
 
 
-def numbers(labels: Labels, text: Text, unseen: str) -> list[int]:
+def numbers(labels: Labels, text: Text, unseen: str, by: str = TRAINING) -> list[int]:
     """A text's labels; −1 for one that training never saw, if `unseen` is the rule "wrong"."""
     if unseen == "wrong":
         return [labels.names.index(name) if name in labels.names else -1 for name in text.labels]
     hint = "; labels.unseen = 'wrong' counts it as wrong" if unseen == "refuse" else ""
-    return [labels.number(name, f"{text.path}:{text.line}", hint) for name in text.labels]
+    return [labels.number(name, f"{text.path}:{text.line}", hint, by) for name in text.labels]
 
 
 class Task:
@@ -374,19 +376,22 @@ class Task:
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
-        """log-probability of each given label (or set of labels), in order."""
+        """log-probability of each given label (or set of labels), in order; None of one that
+        training never saw, where the recipe's rule is not to refuse it."""
         longest, separator = self.config.data.longest, self.config.labels.separator
         whole = self.lexicon.texts(inputs)
         logits = self._logits(model, [row.part(0, longest) for row in whole], batch)
         for n, text in enumerate(outputs):
             names = text.split(separator) if self.several else [text]
             given = [name.strip() for name in names if name.strip() or not self.several]
-            truth = [self.labels.number(name, f"label {n + 1}") for name in given]
-            nll = Judged(logits[n : n + 1], [truth], self.several).nll()
+            nll = None
+            if self.config.labels.unseen == "refuse" or {*given} <= {*self.labels.names}:
+                truth = [self.labels.number(name, f"label {n + 1}") for name in given]
+                nll = Judged(logits[n : n + 1], [truth], self.several).nll()
             yield {
-                "log_prob": -nll,
-                "perplexity": math.exp(min(nll, 700.0)),
+                "log_prob": None if nll is None else -nll,
+                "perplexity": None if nll is None else math.exp(min(nll, 700.0)),
                 "status": "cut" if len(whole[n].symbols) > longest else "ok",
                 "tokens": given,
-                "log_probs": [-nll],
+                "log_probs": [] if nll is None else [-nll],
             }

@@ -18,6 +18,7 @@ from regard import plots
 from regard.data import batching, files, tags as scales, tokenizers
 from regard.data.batching import Batches
 from regard.data.labelled import HeldOut, Sentence, sentences
+from regard.data.labels import BASE, TRAINING
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.store import Array
 from regard.data.tags import UNKNOWN as NO_TAG, Numbers
@@ -28,7 +29,7 @@ from regard.metrics import Direction, Score, labels as label_metrics
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction
+from regard.tasks import Prediction, check_positions
 from regard.tasks.classify import check_parts
 from regard.train import health
 from regard.types import Batch, Carry, Terms
@@ -91,6 +92,8 @@ def check(recipe: Recipe) -> None:
     check_parts(recipe, "tags")
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
+    longest = config.data.longest
+    check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
@@ -116,8 +119,16 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
             read = checked if config.data.validation else Report()  # of a share: with the rest
             chosen = learnt if train else _chosen(config, part, config.data.policy, read)
             if not any(tags.knows(tag) for each in chosen for tag in each.tags):
-                raise UserError(f"data.{part}: not one word has a tag that is known")
-            rows = _encode(config, chosen, lexicon, tags, report if train else checked)
+                known = "known to the run that is trained on" if given else "known"
+                raise UserError(f"data.{part}: not one word has a tag that is {known}")
+            # A tag that is not among those of a given run cannot be learnt.
+            unseen = "never" if train else config.labels.unseen
+            source = BASE if given else TRAINING
+            stored = [
+                tags.stored(each.tags, f"{each.path}:{each.line}", unseen, source)
+                for each in chosen
+            ]
+            rows = _encode(config, chosen, stored, lexicon, report if train else checked)
             Shelf.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
     report.include(checked)
     report.used = len(Shelf(folder / "store", "train"))
@@ -138,13 +149,17 @@ def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) ->
 
 
 def _encode(
-    config: Config, found: Sequence[Sentence], lexicon: Lexicon, tags: scales.Scale, report: Report
+    config: Config,
+    found: Sequence[Sentence],
+    tags: Sequence[Any],
+    lexicon: Lexicon,
+    report: Report,
 ) -> Iterator[tuple[Coded, Sequence[int]]]:
     """Symbols and tags of each sentence; too long as the recipe says, cut after a whole word."""
-    longest, stream = config.data.longest, iter(found)
+    longest, stream = config.data.longest, zip(found, tags, strict=True)
     while block := list(islice(stream, BLOCK)):
-        coded = lexicon.sentences([each.words for each in block])
-        for each, code in zip(block, coded, strict=True):
+        coded = lexicon.sentences([each.words for each, _ in block])
+        for (each, stored), code in zip(block, coded, strict=True):
             first = code.windows(longest)[0]
             if len(first.symbols) < len(code.symbols):
                 what = f"more than {longest} symbols (data.longest)"
@@ -154,7 +169,6 @@ def _encode(
                     raise UserError(f"{finding}: data.too_long = 'refuse'")
                 if config.data.too_long == "skip":
                     continue
-            stored = tags.stored(each.tags, f"{each.path}:{each.line}", config.labels.unseen)
             yield first, stored[: len(first.pieces)]
 
 
@@ -372,6 +386,10 @@ class Task:
         """
         found = self._sentences(part)
         words, true = [each.words for each in found], [each.tags for each in found]
+        if all(tag == NO_TAG for row in true for tag in row):
+            raise UserError(
+                f"{part}: not one word has a tag that is known: there is nothing to score"
+            )
         stored = [
             self.tags.stored(each.tags, f"{each.path}:{each.line}", self.config.labels.unseen)
             for each in found
@@ -402,21 +420,24 @@ class Task:
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
-        """log-probability (density, of numbers) of given tags, in order; “_” is not asked for."""
+        """log-probability (density, of numbers) of given tags, in order. “_” is not asked for, nor
+        are tags that training never saw, where the recipe's rule is not to refuse them; where a
+        sentence has nothing else there is nothing to score: None."""
         found = [self.cut(line) for line in inputs]
         tags = [line.split() for line in outputs]
         rows = []
         for n, (words, given) in enumerate(zip(found, tags, strict=True), 1):
             if len(words) != len(given):
                 raise UserError(f"line {n}: {len(words)} words, but {len(given)} tags")
-            rows.append(self.tags.stored(given, f"line {n}"))
+            rule = "wrong" if self.config.labels.unseen == "wrong" else "never"
+            rows.append(self.tags.stored(given, f"line {n}", rule))
         for given, (_, said) in zip(tags, self._tag(model, found, rows, batch), strict=True):
             pairs = zip(said.given.tolist(), given, strict=True)
-            chances = [chance for chance, tag in pairs if tag != NO_TAG]
-            total = math.fsum(chances)
+            chances = [chance for chance, tag in pairs if self.tags.knows(tag)]
+            total = math.fsum(chances) if chances else None
             yield {
                 "log_prob": total,
-                "perplexity": math.exp(min(-total / max(1, len(chances)), 700.0)),
+                "perplexity": None if total is None else math.exp(min(-total / len(chances), 700)),
                 "tokens": given,
                 "log_probs": chances,
             }

@@ -29,7 +29,13 @@ from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Factor, LengthOrZero
 from regard.search import Hypothesis, Request
-from regard.tasks import Prediction, check_head, check_positions, check_written
+from regard.tasks import (
+    Prediction,
+    check_head,
+    check_positions,
+    check_written,
+    check_written_length,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
 
@@ -307,6 +313,8 @@ class Task:
         _check_choices(self.choices is not None, search, length)
         encoded = self.source.encode(inputs)
         forced = self.target.encode(prefixes) if prefixes else [[] for _ in inputs]
+        for prefix in forced:
+            check_written_length("prefix: it", prefix, model)
         cut = [len(symbols) > self.config.data.longest for symbols in encoded]
         encoded = [symbols[: self.config.data.longest] for symbols in encoded]
         full = [n for n, line in enumerate(inputs) if line.strip()]
@@ -485,6 +493,8 @@ class Task:
         longest, sources = self.config.data.longest, self.source.encode(inputs)
         left = [symbols[:longest] for symbols in sources]
         right = self.target.encode(outputs)
+        for n, symbols in enumerate(right, 1):
+            check_written_length(f"line {n}: the target", symbols, model)
         order = sorted(range(len(left)), key=lambda n: (len(right[n]), len(left[n]), n))
         found: dict[int, list[float]] = {}
         for start in range(0, len(order), batch):

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.train import cgroups
 
 GB = 1e9
 SHARE = 0.8
@@ -71,18 +72,9 @@ def _machine(root: Path) -> float:
 
 def _containers(root: Path) -> list[float]:
     """What is left in each control group that this process is in, its own and those around it."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    found = []
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        if controllers in ("", "memory"):  # version 2 has all in one, without a name
-            mount = root / "sys/fs/cgroup" / controllers
-            inside = Path(path.lstrip("/"))
-            for folder in (mount / inside, *(mount / outer for outer in inside.parents)):
-                found += [left for names in CGROUPS if (left := _left(folder, *names)) is not None]
-    return found
+    folders = cgroups.groups("memory", root)
+    found = (_left(folder, *names) for folder in folders for names in CGROUPS)
+    return [left for left in found if left is not None]
 
 
 def _left(folder: Path, limit: str, used: str, reclaimable: str) -> float | None:

@@ -10,6 +10,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import nn
 
 from regard.errors import RecipeError
 from regard.layers import native
-from regard.train import budget
+from regard.train import budget, cgroups
 
 NEAREST = {
     "float32": ("float32",),
@@ -28,6 +29,8 @@ NEAREST = {
 """What stands in for a precision that a device does not have, the best first."""
 DECIDED = ("device", "precision", "threads", "memory")
 """Keys of a recipe's section `train` whose values depend on the machine."""
+MODEL_NAMES = ("model name", "cpu model", "cpu", "uarch")
+"""What /proc/cpuinfo calls a processor's name: on x86, MIPS, POWER and RISC-V; ARM has none."""
 
 
 def check(train: Any) -> None:
@@ -141,20 +144,43 @@ def set_precision(model: nn.Module, settings: Any) -> None:
                 setattr(module, "precision", torch.bfloat16)  # noqa: B010 (modules type it away)
 
 
-def cores() -> int:
-    """How many cores this process may use; a container or `taskset` can leave it fewer."""
+def cores(root: Path = Path("/")) -> int:
+    """How many cores this process may use; a container or `taskset` can leave it fewer.
+
+    A quota of 2.5 processors is three cores: more threads would use it up early in each period,
+    and wait for the next one all at once.
+    """
     affinity = getattr(os, "sched_getaffinity", None)  # Linux alone tells
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    there = len(affinity(0)) if affinity else os.cpu_count() or 1
+    quota = cgroups.processors(root)
+    return min(there, math.ceil(quota)) if quota < math.inf else there
 
 
-def processor() -> str:
-    """The processor's name, as the system tells it."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+def bound_threads() -> None:
+    """No more of PyTorch's threads than there are cores: a container's quota it does not see.
+
+    Who sets OMP_NUM_THREADS has chosen.
+    """
+    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > cores():
+        torch.set_num_threads(cores())
+
+
+def processor(info: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name, as the system tells it; never empty."""
+    fields: dict[str, list[str]] = {}
+    with suppress(OSError):
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if value.strip():
+                fields.setdefault(name.strip(), []).append(value.strip())
+    for name in MODEL_NAMES:
+        if name in fields:
+            return fields[name][0]
+    known = platform.processor() or platform.machine() or "unknown processor"
+    # ARM gives numbers instead of a name; those of fast and slow cores differ.
+    pairs = zip(fields.get("CPU implementer", ()), fields.get("CPU part", ()), strict=False)
+    kinds = sorted({f"implementer {maker}, part {part}" for maker, part in pairs})
+    return f"{known} ({'; '.join(kinds)})" if kinds else known
 
 
 def features() -> str:

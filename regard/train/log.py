@@ -1,6 +1,7 @@
 """What is told while a run trains: to its folder, to TensorBoard, to the user's own callbacks."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -99,14 +100,22 @@ def tell(callbacks: Iterable[Callback], record: Record) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """All that was recorded, but lines that are damaged, or not finished by a killed run."""
+    """All that was recorded, but lines that are damaged, or not finished by a killed run.
+
+    A figure that is null was no finite number: NaN.
+    """
     found = []
     if path.exists():
         with path.open("rb") as file:
             for line in iter(lambda: file.readline(LONGEST), b""):
                 with suppress(ValueError, RecursionError):
                     found.append(json.loads(line) if line.endswith(b"\n") else None)
-    return [record for record in found if isinstance(record, dict) and _is_record(record)]
+    records = [
+        {name: math.nan if value is None else value for name, value in record.items()}
+        for record in found
+        if isinstance(record, dict)
+    ]
+    return [record for record in records if _is_record(record)]
 
 
 def _is_record(record: Record) -> bool:
@@ -147,4 +156,4 @@ def append(path: Path, records: Iterable[Record]) -> None:
 
 
 def _lines(records: Iterable[Record]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
+    return "".join(checked.written(record, ensure_ascii=True) + "\n" for record in records)

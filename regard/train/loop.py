@@ -74,7 +74,7 @@ class Config:
     """Of the operands of large matrix products in training; weights are always float32. auto:
     bfloat16 where the hardware multiplies it natively."""
     threads: Threads = 0
-    """Processor threads; 0 for as many as there are cores."""
+    """Processor threads; 0 for as many cores as the process may use."""
     allow: tuple[str, ...] = ()
     """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""
 

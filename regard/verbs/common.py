@@ -1,6 +1,5 @@
 """What verbs share: kinds of options, lines in and out."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from tyro.conf import arg
 
 from regard.console import streams
+from regard.recipe import checked
 
 if TYPE_CHECKING:
     from regard.front import Predictor
@@ -38,13 +38,30 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def add_parts(folder: Path | None) -> None:
+    """Look for parts in a folder that the user names; a run never says where its parts are."""
+    from regard.recipe import parts
+
+    if folder is not None:
+        parts.add_folder(folder)
+
+
 def load(run: Path, **options: Any) -> "Predictor":
-    """Open a run, in a process that is ours alone and may therefore keep freed memory."""
+    """Open a run, in a process that is ours alone."""
     from regard import front
+
+    own_process()
+    return front.load(run, **options)
+
+
+def own_process() -> None:
+    """Settings for a process that is ours alone: it keeps freed memory, and has a thread for each
+    core that it may use."""
     from regard.layers.allocator import keep_pages
+    from regard.train.device import bound_threads
 
     keep_pages()
-    return front.load(run, **options)
+    bound_threads()
 
 
 def whole(task: Any) -> bool:
@@ -103,4 +120,4 @@ def one_line(task: Any, text: str) -> str:
 
 def say(value: Any) -> None:
     """A line of text, or of JSON, on standard output."""
-    print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), flush=True)
+    print(value if isinstance(value, str) else checked.written(value), flush=True)

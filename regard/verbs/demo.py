@@ -1,6 +1,5 @@
 """`regard demo`: from nothing to a translator in a few minutes, with what it attended to."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from regard.console.shell import command, quoted
 from regard.data import catalogue
 from regard.data.tokenizers import END
 from regard.decoding.alignment import cross_attention
+from regard.recipe import checked
 from regard.runs import Run
 from regard.tasks.translate import collate
 from regard.verbs import display
@@ -48,7 +48,7 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
     if as_json:
         table = {n: {"score": s.value, "signature": s.signature} for n, s in scores.items()}
         result = {"run": str(folder), "scores": table, "samples": samples, "picture": str(picture)}
-        print(json.dumps(result, ensure_ascii=False))
+        print(checked.written(result))
     else:
         _show(folder, scores, samples, picture)
     return True

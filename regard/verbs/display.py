@@ -1,6 +1,5 @@
 """What a person sees on the terminal. Progress goes to stderr, results to stdout."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +12,9 @@ from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingC
 from rich.table import Table
 from rich.text import Text
 
-from regard.console.shell import command
 from regard.console.streams import warn as warn
-from regard.recipe.parts import resume
+from regard.recipe import checked
+from regard.recipe.parts import resume, with_parts
 
 if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.doctor.findings import Finding
@@ -71,7 +70,7 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
 
         def show(record: dict[str, Any]) -> None:
             if as_json:
-                print(json.dumps(record, ensure_ascii=False), flush=True)
+                print(checked.written(record), flush=True)
             if record["kind"] == "train":
                 bar.update(task, description=_short(record))
             if not errors.is_terminal or record["kind"] != "train":
@@ -128,8 +127,8 @@ def summary(run: "Run", progress: "Progress") -> None:
         errors.print(
             f"trained {progress.update:,} updates on {progress.tokens:,} targets in "
             f"{progress.seconds:.0f} s ({progress.cpu_seconds:.0f} s of processor time){reached}\n"
-            f"score it:   {command('evaluate', run.folder)}\n"
-            f"use it:     {command('predict', run.folder)} FILE\n"
+            f"score it:   {with_parts('evaluate', run.folder)}\n"
+            f"use it:     {with_parts('predict', run.folder)} FILE\n"
             f"curves:     {run.folder / 'curves.png'}",
             markup=False,
         )
@@ -154,7 +153,7 @@ def scores(
         output: dict[str, Any] = {"run": str(run), "part": part, "scores": table}
         if comparison is not None:
             output["comparison"] = comparison.as_dict()
-        print(json.dumps(output, ensure_ascii=False))
+        print(checked.written(output))
         return
     width = max(map(len, found), default=0)
     for name, score in found.items():
@@ -168,9 +167,10 @@ def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
     """All texts' log-probability, perplexity, and bits per character where they are told."""
     import math
 
-    total = math.fsum(line["log_prob"] for line in found)
+    total = math.fsum(line["log_prob"] or 0.0 for line in found)
     count = sum(len(line["log_probs"]) for line in found)
     if not count:
+        errors.print(f"{len(found):,} texts: there is nothing to score", markup=False)
         return
     perplexity = math.exp(min(-total / count, 700.0))
     bits = ""
@@ -187,7 +187,7 @@ def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
 def data_sets(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """All data sets, a line each."""
     if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(checked.written(found))
         return
     table = Table("name", "what", "licence", "here", box=None)
     for entry in found:
@@ -199,7 +199,7 @@ def data_sets(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
 def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
     """One data set, with the first lines of its files."""
     if as_json:
-        print(json.dumps({**entry, "sample": sample}, ensure_ascii=False))
+        print(checked.written({**entry, "sample": sample}))
         return
     for key, value in entry.items():
         if key not in ("files", "present") and value:
@@ -222,7 +222,7 @@ def findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
     totals = {f"{name}s": counts[name] for name in ("error", "warning", "note")}
     if as_json:
         table = [each.as_dict() for each in found]
-        print(json.dumps({**totals, "findings": table}, ensure_ascii=False))
+        print(checked.written({**totals, "findings": table}))
         return
     styles = {"error": "bold red", "warning": "yellow", "note": "dim"}
     for each in found:

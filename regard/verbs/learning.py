@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from regard.errors import RecipeError
-from regard.verbs.common import INTERRUPTED, Flag, From, Maybe, Override, say
+from regard.verbs.common import INTERRUPTED, Flag, From, Maybe, Override, add_parts, say
 
 
 def train(
@@ -49,11 +49,9 @@ def train(
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
     from regard import front, runs
-    from regard.recipe import parts as rooms
     from regard.verbs import display
 
-    if parts is not None:
-        rooms.add_folder(parts)
+    add_parts(parts)
     if profile:
         _profile(recipe, overrides, resume, as_json=json)
         return
@@ -107,11 +105,9 @@ def doctor(
     """
     _check_named(recipe)
     from regard import front
-    from regard.recipe import parts as rooms
     from regard.verbs import display
 
-    if parts is not None:
-        rooms.add_folder(parts)
+    add_parts(parts)
     if resume is not None and (overrides or to or start_from):
         raise RecipeError("doctor: --resume looks at a run as it is, without changes")
     with display.waiting(f"looking at {resume or recipe}"):

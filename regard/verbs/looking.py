@@ -7,7 +7,18 @@ from tyro.conf import Positional
 
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs.common import Checkpoint, Device, Flag, From, Maybe, say, whole, whole_file
+from regard.verbs.common import (
+    Checkpoint,
+    Device,
+    Flag,
+    From,
+    Maybe,
+    add_parts,
+    own_process,
+    say,
+    whole,
+    whole_file,
+)
 
 
 def inspect(
@@ -27,6 +38,7 @@ def inspect(
     svg: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
     device: Device = "cpu",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Look inside a model while it reads a text: one HTML file that needs no network.
@@ -60,6 +72,7 @@ def inspect(
         svg: A folder for the views as SVG pictures.
         checkpoint: Which checkpoint.
         device: Where to compute.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The names of the files written, as JSON on stdout.
     """
     from regard.inspect import pictures, report
@@ -67,8 +80,10 @@ def inspect(
     from regard.runs import Run
     from regard.verbs import display
 
+    add_parts(parts)
     if texts or not heads:
         streams.check_place(output)
+    own_process()
     opened = Run(run)
     if heads and not texts:
         with display.waiting("looking at heads"):

@@ -18,10 +18,12 @@ from regard.verbs.common import (
     Part,
     Quantization,
     Search,
+    add_parts,
     given,
     inputs,
     load,
     one_line,
+    own_process,
     say,
 )
 
@@ -48,6 +50,7 @@ def evaluate(
     quantization: Quantization = "float32",
     shortlist: Flag = False,
     output: Maybe[Path] = None,
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Score a run on the part of the data that it has not seen.
@@ -73,10 +76,12 @@ def evaluate(
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         output: A file for the outputs, one line each.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: Scores as JSON on stdout.
     """
     from regard.verbs import display
 
+    add_parts(parts)
     if output is not None:
         streams.check_place(output)
     options = given(search=search, beams=beams, length_penalty=length_penalty)
@@ -114,6 +119,7 @@ def compare(
     batch: int = 64,
     device: Device = "cpu",
     engine: Engine = "auto",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Runs side by side: quality with 95 % intervals, by length, size, speed, cost, learning.
@@ -132,14 +138,17 @@ def compare(
         batch: Sentences at a time; the result does not depend on it.
         device: Where to compute.
         engine: What searches: auto takes CTranslate2 where it does the same as torch.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: All of it as JSON on stdout.
     """
     from regard import compare as comparing
     from regard.plots.drawing import check_picture
     from regard.verbs import display
 
+    add_parts(parts)
     if picture is not None:
         check_picture(picture)
+    own_process()
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
         found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
@@ -174,6 +183,7 @@ def predict(
     engine: Engine = "auto",
     quantization: Quantization = "float32",
     shortlist: Flag = False,
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Predict for each line of a file, or of standard input: one line out for each line in.
@@ -212,10 +222,12 @@ def predict(
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The same as --format jsonl.
     """
     from regard.verbs import display
 
+    add_parts(parts)
     options = given(
         search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
         temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
@@ -248,6 +260,7 @@ def score(
     format: Literal["text", "jsonl"] = "text",
     checkpoint: Checkpoint = "final",
     device: Device = "cpu",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """How likely the model finds given texts: log-probability and perplexity of each.
@@ -263,13 +276,16 @@ def score(
             reads nothing one of texts alone; without files, a part of the recipe's data.
         part: Which part of the recipe's data, if no files are given.
         format: Columns (log-probability, perplexity, and bits per character for a model that
-            reads nothing), or one JSON object a line.
+            reads nothing), or one JSON object a line. Where there is nothing to score, such as a
+            sentence without a known tag: "-", or null.
         checkpoint: Which checkpoint.
         device: Where to compute.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The same as --format jsonl.
     """
     from regard.verbs import display
 
+    add_parts(parts)
     predictor = load(run, checkpoint=checkpoint, device=device)
     if files and len(files) != len(predictor.sides):
         wanted = " ".join(predictor.sides).upper()
@@ -287,7 +303,7 @@ def score(
         if files and status in TOLD:
             display.warn(f"{files[0]}:{number}: {TOLD[status]}")
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
-        plain = "\t".join(f"{value:.4f}" for value in columns)
+        plain = "\t".join("-" if value is None else f"{value:.4f}" for value in columns)
         say(result if json or format == "jsonl" else plain)
     if not files:
         _tell([result.get("status", "ok") for result in results])
@@ -311,6 +327,7 @@ def export(
     quantization: Quantization = "int8",
     shortlist: Flag = False,
     checkpoint: Checkpoint = "final",
+    parts: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
     """Write a model in a form that runs without regard, and check that it says the same.
@@ -327,6 +344,7 @@ def export(
         shortlist: Add a list of the likely words for each word: faster, as good, but a sentence's
             output can depend on those beside it.
         checkpoint: Which checkpoint.
+        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: Machine-readable output on stdout.
     """
     from dataclasses import asdict
@@ -335,6 +353,8 @@ def export(
     from regard.interop.export import export as write
     from regard.verbs import display
 
+    add_parts(parts)
+    own_process()
     opened = runs.Run(run)
     with display.waiting(f"writing {folder}"):
         parity = write(opened, folder, quantization, checkpoint, shortlist=shortlist)

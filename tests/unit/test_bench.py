@@ -27,6 +27,7 @@ from bench.batches import Corpus
 from bench.ngrams import Ngrams
 from bench.table import compare
 from regard.errors import UserError
+from regard.layers import native
 
 
 class Replayed(peers.Peer):
@@ -259,11 +260,34 @@ def test_features_of_the_processor(tmp_path: Path) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text("model name\t: X\nflags\t\t: sse avx2 avx512f avx512_vnni\nbugs\t: none\n")
     assert features.of_processor(info) == "AVX2, AVX-512, VNNI"
+    info.write_text("processor\t: 0\nFeatures\t: fp asimd i8mm bf16\nCPU part\t: 0xd0c\n")
+    assert features.of_processor(info) == "NEON, int8 products, bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("gain", "lstm", "said"),
+    [
+        (2.0, True, "native: 2.00 times"),
+        (0.4, True, "emulated: 0.40 times"),
+        (0.0, False, "emulated: 0.00 times"),
+        (1.5, False, "without an LSTM: 1.50 times"),
+    ],
+)
+def test_the_benchmarks_report_what_regard_decided_by(
+    gain: float, lstm: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One trial serves both: what training uses, and what is reported of the machine."""
+    monkeypatch.setattr(native, "gain", lambda: gain)
+    monkeypatch.setattr(native, "_has_lstm", lambda: lstm)
+    monkeypatch.setattr(native, "bfloat16", native.bfloat16.__wrapped__)
+    assert features.is_native() is native.bfloat16() is (gain > 1 and lstm)
+    assert features.bfloat16() == f"{said} as fast as float32 in a product"
 
 
 def test_variables_that_bound_the_features_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "in_use", lambda: {"torch": "AVX2"})
-    monkeypatch.setattr(features, "gain_of_bfloat16", lambda: 0.01)
+    monkeypatch.setattr(native, "gain", lambda: 0.01)
+    monkeypatch.setattr(native, "bfloat16", lambda: False)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     monkeypatch.delenv("CT2_FORCE_CPU_ISA", raising=False)
     found = features.describe()
@@ -276,7 +300,8 @@ def test_variables_that_bound_the_features_are_said(monkeypatch: pytest.MonkeyPa
 def test_emulated_products_are_not_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(features, "gain_of_bfloat16", lambda: 0.01)
+    monkeypatch.setattr(native, "gain", lambda: 0.01)
+    monkeypatch.setattr(native, "bfloat16", lambda: False)
     monkeypatch.setattr(machine, "product", lambda m, k, n, dtype: float(m))
     found = machine.limits([(2, 3, 5), (7, 3, 5)], threads=torch.get_num_threads())
     assert found["float32 GFLOP/s"] == 7
@@ -295,19 +320,19 @@ def test_fractions_of_the_limits_are_said_of_each_round(
     )
 
 
-@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("own", [True, False])
 def test_the_gain_of_each_measure(
-    native: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(features, "gain_of_bfloat16", lambda: 2.0 if native else 0.5)
+    monkeypatch.setattr(native, "bfloat16", lambda: own)
     monkeypatch.setattr(features, "in_use", lambda: {"torch": "AVX2", "oneDNN": "AVX2"})
     given: list[peers.Peer] = [Replayed("regard", (10, 9.0, 1.0))]
     given += [Replayed("no kept pages", (10, 9.0, 1.5))]
-    given += [Replayed("no bfloat16", (10, 9.0, 2.0))] if native else []
-    assert training.gains(given) == {"kept pages": 1.5, "bfloat16": 2.0 if native else None}
+    given += [Replayed("no bfloat16", (10, 9.0, 2.0))] if own else []
+    assert training.gains(given) == {"kept pages": 1.5, "bfloat16": 2.0 if own else None}
     said = capsys.readouterr().out
     assert "torch at AVX2 and oneDNN at AVX2" in said
-    assert ("emulated here: not used, and not measured" in said) is not native
+    assert ("emulated here: not used, and not measured" in said) is not own
 
 
 def test_batches_are_padded_to_few_shapes() -> None:

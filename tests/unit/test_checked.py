@@ -1,6 +1,7 @@
 """JSON that somebody may have forged: what is not of the form that is wanted is a ValueError."""
 
 import json
+import math
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -92,3 +93,15 @@ def test_values_out_of_range():
         with pytest.raises(ValueError, match="x "):
             call()
     assert checked.keys({"a": 1}, "x", set(), {"a", "b"}) == {"a": 1}
+
+
+def test_what_is_written_is_json_whatever_the_numbers_are():
+    value = {"a": [1.5, math.nan, {"b": -math.inf}], "c": (math.inf, 2, True, None, "é"), "d": 0.0}
+    text = checked.written(value)
+    assert text == '{"a": [1.5, null, {"b": null}], "c": [null, 2, true, null, "é"], "d": 0.0}'
+
+    def refused(name: str) -> None:
+        raise AssertionError(name)
+
+    assert json.loads(text, parse_constant=refused)["d"] == 0
+    assert checked.written({"a": 1.5}, indent=1) == json.dumps({"a": 1.5}, indent=1)

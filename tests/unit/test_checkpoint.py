@@ -1,6 +1,7 @@
 """Checkpoints and records that somebody may have forged: only what a run writes is used."""
 
 import json
+import math
 import struct
 from dataclasses import fields
 from pathlib import Path
@@ -311,3 +312,21 @@ def test_records_that_were_never_written_are_left_out(line: str, tmp_path: Path)
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(f"{each}\n" for each in (good[0], line, *good[1:])))
     assert [record["kind"] for record in log.read(path)] == ["train", "start", "refused"]
+
+
+def test_records_that_are_not_finite_are_null_in_the_file_and_nan_when_read(tmp_path: Path):
+    path = tmp_path / "metrics.jsonl"
+    record = {"kind": "validation", "update": 3, "tokens": 9, "nll": math.nan, "accuracy": 2.5}
+    log.append(path, [record, record | {"nll": math.inf}])
+    line = '{"kind": "validation", "update": 3, "tokens": 9, "nll": null, "accuracy": 2.5}\n'
+    assert path.read_text() == 2 * line
+    found = log.read(path)
+    assert [math.isnan(each["nll"]) for each in found] == [True, True]
+    assert [{**each, "nll": 0} for each in found] == [{**record, "nll": 0}] * 2
+    log.append(path, found)  # as a run does that goes back
+    assert path.read_text() == 4 * line
+    path.write_text(line.replace("null", "NaN") + line.replace("2.5", "NaN"))  # of an older run
+    assert len(log.read(path)) == 2
+    for wrong in ('"kind": null', '"update": null', '"text": null, "kind": "train"'):
+        path.write_text('{"tokens": 1, ' + wrong + "}\n")
+        assert log.read(path) == []

@@ -2,6 +2,7 @@
 
 import math
 import os
+import platform
 from types import SimpleNamespace
 
 import pytest
@@ -112,7 +113,7 @@ def test_memory_stays_as_it_was_on_the_same_kind_of_machine(monkeypatch):
 
 def test_emulated_bfloat16_is_recognised_by_its_time(monkeypatch):
     """The same products, of which those in bfloat16 take thirty times as long, or a half."""
-    for factor, expected in ((30, False), (0.5, True)):
+    for factor, gain in ((30, 1 / 30), (0.5, 2)):
         clock, multiply = [0.0], torch.mm
 
         def mm(a, b, clock=clock, factor=factor, multiply=multiply):
@@ -120,9 +121,8 @@ def test_emulated_bfloat16_is_recognised_by_its_time(monkeypatch):
             return multiply(a.float(), b.float())
 
         monkeypatch.setattr(torch, "mm", mm)
-        monkeypatch.setattr(native, "_lstm", lambda: None)
         monkeypatch.setattr("time.perf_counter", lambda clock=clock: clock[0])
-        assert native.bfloat16.__wrapped__(size=4) is expected
+        assert native.gain.__wrapped__(size=4) == pytest.approx(gain)
         monkeypatch.undo()
 
 
@@ -130,13 +130,112 @@ def test_without_an_lstm_in_bfloat16_it_is_not_used(monkeypatch):
     def missing():
         raise RuntimeError("could not create a primitive descriptor")
 
+    monkeypatch.setattr(native, "gain", lambda: 2.0)
+    assert native.bfloat16.__wrapped__() is native._has_lstm()
     monkeypatch.setattr(native, "_lstm", missing)
     assert not native.bfloat16.__wrapped__()
+    monkeypatch.undo()
+    monkeypatch.setattr(native, "gain", lambda: 0.5)
+    assert not native.bfloat16.__wrapped__(), "slower than float32"
 
 
-def test_elsewhere_all_cores(monkeypatch):
+def test_elsewhere_all_cores(monkeypatch, tmp_path):
     monkeypatch.setattr(device, "os", SimpleNamespace(cpu_count=lambda: 5))
-    assert device.cores() == 5
+    assert device.cores(tmp_path) == 5
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "250000 100000"}, 3),
+        ("0::/", {"cpu.max": "50000 100000"}, 1),
+        ("0::/", {"cpu.max": "max 100000"}, 5),
+        ("0::/", {"cpu.max": "900000 100000"}, 5),
+        ("0::/", {}, 5),
+        ("0::/", {"cpu.max": "broken"}, 5),
+        # the inner group has no quota of its own, the one around it has
+        (
+            "0::/outer/inner",
+            {"outer/cpu.max": "200000 100000", "outer/inner/cpu.max": "max 100000"},
+            2,
+        ),
+        (
+            "4:cpu,cpuacct:/box",
+            {
+                "cpu,cpuacct/box/cpu.cfs_quota_us": "150000",
+                "cpu,cpuacct/box/cpu.cfs_period_us": "100000",
+            },
+            2,
+        ),
+        # a container sees its own group as the root, but the name that it has outside
+        ("4:cpu,cpuacct:/box", {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "1"}, 5),
+        (
+            "4:cpu,cpuacct:/box",
+            {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"},
+            4,
+        ),
+        ("4:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 5),
+        ("4:memory:/", {"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}, 5),
+    ],
+)
+def test_no_more_cores_than_the_quota_of_the_container(group, files, cores, monkeypatch, tmp_path):
+    """Five cores in all; a quota is rounded up to whole ones."""
+    monkeypatch.setattr(device, "os", SimpleNamespace(sched_getaffinity=lambda _: range(5)))
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{group}\n")
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    assert device.cores(tmp_path) == cores
+
+
+@pytest.mark.parametrize(("chosen", "taken"), [(None, [2]), ("3", [])])
+def test_threads_of_torch_are_bounded_by_the_quota_too(chosen, taken, monkeypatch):
+    """PyTorch would start three; who sets OMP_NUM_THREADS has chosen."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if chosen:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    found = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", found.append)
+    for cores in (2, 3, 4):
+        monkeypatch.setattr(device, "cores", lambda cores=cores: cores)
+        device.bound_threads()
+    assert found == taken
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("processor\t: 0\nmodel name\t: AMD EPYC\nmodel name\t: other\n", "AMD EPYC"),
+        ("processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", "POWER9, altivec supported"),
+        (
+            "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd0c\n\n" * 2,
+            "aarch64 (implementer 0x41, part 0xd0c)",
+        ),
+        (
+            "".join(f"CPU implementer : 0x41\nCPU part : {n}\n" for n in ("0xd0b", "0xd05")),
+            "aarch64 (implementer 0x41, part 0xd05; implementer 0x41, part 0xd0b)",
+        ),
+        ("model name\t:\n", "aarch64"),
+        ("", "aarch64"),
+        (None, "aarch64"),
+    ],
+)
+def test_every_processor_has_a_name(text, name, monkeypatch, tmp_path):
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    info = tmp_path / "cpuinfo"
+    if text is not None:
+        info.write_text(text)
+    assert device.processor(info) == name
+
+
+def test_a_processor_that_nobody_knows(monkeypatch, tmp_path):
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "")
+    assert device.processor(tmp_path / "none") == "unknown processor"
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:2", "cpu:1", ""])

@@ -260,7 +260,8 @@ def test_labels_of_a_model_that_is_trained_on_count(tmp_path):
     other = classify(tmp_path, labelled(300, 1, ("good", "ugly")), labelled(200, 2))
     [unseen] = [each for each in glance(other, given) if each.severity == "error"]
     assert unseen.place == f"{tmp_path}/train.tsv:2"
-    assert unseen.what == "the label 'ugly' was never seen in training"
+    assert unseen.what == "the label 'ugly' was never seen by the run that is trained on"
+    assert unseen.code == "labels.foreign"
 
 
 # Tagged words, running text

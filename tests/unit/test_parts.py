@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from regard import cli
 from regard.errors import RecipeError
 from regard.recipe import config, parts
-from tests import corpus
+from tests import corpus, small_runs
 
 GOOD = """\
 from dataclasses import dataclass, field
@@ -78,3 +79,44 @@ def test_a_part_that_is_whole(folder: Path, tmp_path: Path):
 def test_a_folder_without_rooms(tmp_path: Path):
     with pytest.raises(RecipeError, match="it has none of the folders inputs, encoders"):
         parts.add_folder(tmp_path)
+
+
+MINE = (
+    GOOD
+    + """
+    def forward(self, source):
+        return source
+"""
+)
+
+
+def test_every_verb_that_opens_a_run_takes_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "parts" / "encoders" / "mine.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(MINE)
+    monkeypatch.setattr(parts, "_folders", [])
+    parts.add_folder(tmp_path / "parts")
+    data = small_runs.TASKS["classify"]["data"]
+    data = data | {"folder": str(tmp_path / "run-data"), "test": ["labels.tsv"]}
+    run = small_runs.create("classify", {"encoder": {"kind": "mine"}}, tmp_path / "run", data=data)
+    (tmp_path / "in.txt").write_text("a dog runs\n")
+    page, folder = str(tmp_path / "page.html"), str(run.folder)
+    assert parts.with_parts("evaluate", run.folder).endswith(f"--parts {tmp_path / 'parts'}")
+    for words in (
+        ["predict", folder, str(tmp_path / "in.txt")],
+        ["evaluate", folder],
+        ["score", folder],
+        ["compare", folder, folder],
+        ["inspect", folder, "a dog runs", "--output", page],
+    ):
+        monkeypatch.setattr(parts, "_folders", [])
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(words)
+        wanted = "model.encoder.kind: 'mine' is not one of"
+        said = capsys.readouterr().err
+        assert wanted in said
+        assert said.endswith("(a part of your own needs --parts DIR)\n")
+        cli.main([*words, "--parts", str(tmp_path / "parts")])
+        assert capsys.readouterr().out
