@@ -196,7 +196,7 @@ def test_threads_of_torch_are_bounded_by_the_quota_too(chosen, taken, monkeypatc
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if chosen:
         monkeypatch.setenv("OMP_NUM_THREADS", chosen)
-    found = []
+    found: list[int] = []
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     monkeypatch.setattr(torch, "set_num_threads", found.append)
     for cores in (2, 3, 4):
