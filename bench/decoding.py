@@ -165,7 +165,7 @@ def _run(options: argparse.Namespace) -> runs.Run:
         where = folder_of(options)
         shutil.rmtree(folder, ignore_errors=True)  # one that was interrupted
         data = ["data.set=", f"data.folder={where}"] if options.data else []
-        changes = [*data, "train.updates=600", "train.save=600", "train.average=0"]
+        changes = [*data, "train.updates=600", "train.save_every=600", "train.average=0"]
         recipe = config.load(Path("multi30k-en-de"), changes)
         runs.train(runs.Run.create(folder, recipe), [print])
     return runs.Run(folder)

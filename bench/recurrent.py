@@ -77,7 +77,7 @@ def _language_model(options: argparse.Namespace) -> dict[str, Any]:
         "task": "language_model",
         "unit": "line",
         "data": {"folder": str(folder_of(options)), "train": ["train.lc.norm.tok.en"]},
-        "tokenizer": {"size": 10_000, "split": "blanks"},
+        "tokenizer": {"vocabulary": 10_000, "split": "blanks"},
         "batch": {"tokens": 4096},
         "model": {
             "dim": 256,
@@ -86,7 +86,7 @@ def _language_model(options: argparse.Namespace) -> dict[str, Any]:
             "decoder": {"kind": "rnn", "cell": "lstm", "layers": 2, "dropout": 0.3},
             "head": {"smoothing": 0.0, "bias": True},
         },
-        "train": {"optimizer": {"rate": 1e-4}},
+        "train": {"optimizer": {"learning_rate": 1e-4}},
     }
 
 
@@ -97,9 +97,9 @@ def _classifier(options: argparse.Namespace) -> dict[str, Any]:
         "data": {
             "folder": str(folder_of(options, "imdb")),
             "train": ["train.tsv.gz"],
-            "broken": "skip",
-            "longest": 400,
-            "too_long": "cut",
+            "on_bad_line": "skip",
+            "max_length": 400,
+            "on_too_long": "cut",
         },
         "tokenizer": {
             "kind": "word",
@@ -115,5 +115,5 @@ def _classifier(options: argparse.Namespace) -> dict[str, Any]:
             "encoder": {"kind": "rnn", "cell": "lstm", "layers": 1, "hidden": 100, "dropout": 0.3},
             "head": {"pooling": "max", "dropout": 0.3},
         },
-        "train": {"optimizer": {"rate": 1e-4}},
+        "train": {"optimizer": {"learning_rate": 1e-4}},
     }

@@ -88,7 +88,7 @@ def step_seconds(kind: str, *, length: int, rows: int, vocabulary: int, layers: 
         "unit": "line",
         "data": {"train": ["unused"]},
         "model": {"dim": DIM, "decoder": {"kind": kind, "layers": layers}},
-        "train": {"device": "cpu", "optimizer": {"rate": 1e-4}},
+        "train": {"device": "cpu", "optimizer": {"learning_rate": 1e-4}},
     }
     recipe = config.recipe(table)
     settings = device.settle(recipe.train)

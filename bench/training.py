@@ -9,8 +9,8 @@ from bench.batches import Corpus
 from bench.peers import Contestant, Peer, race
 from bench.table import compare, per_token
 
-TINY = {"dim": 128, "layers": 4, "heads": 4, "inner": 256, "dropout": 0.3}
-BASE = {"dim": 512, "layers": 6, "heads": 8, "inner": 2048, "dropout": 0.1}
+TINY = {"dim": 128, "layers": 4, "heads": 4, "feedforward": 256, "dropout": 0.3}
+BASE = {"dim": 512, "layers": 6, "heads": 8, "feedforward": 2048, "dropout": 0.1}
 OWN_ENVIRONMENTS = ("huggingface", "joeynmt")
 COMPILED = "huggingface, torch.compile"
 UNSORTED = "joeynmt, its own batching"
@@ -183,5 +183,5 @@ def recipe(size: dict[str, Any]) -> dict[str, Any]:
         "task": "translate",
         "data": {"train": ["unused.source", "unused.target"]},
         "model": {"dim": size["dim"], "encoder": stack, "decoder": stack},
-        "train": {"optimizer": {"rate": 1e-4}},
+        "train": {"optimizer": {"learning_rate": 1e-4}},
     }

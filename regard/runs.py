@@ -381,7 +381,7 @@ def _back(
             checkpoint.keep_damaged(later)
             continue
         stood = later.standing()
-        planned = later.update % run.recipe.train.save == 0
+        planned = later.update % run.recipe.train.save_every == 0
         if not stood.refused and (planned or stood.best_update == later.update):
             found = later
             break
@@ -483,7 +483,7 @@ def _prune(run: Run, progress: Progress) -> None:
 def _last(run: Run, progress: Progress, there: set[int], count: int) -> list[int]:
     """The last updates that the recipe saves. An interruption saves another, which does not count:
     the final model is the same with and without it."""
-    planned = [u for u in sorted(there) if u % run.recipe.train.save == 0]
+    planned = [u for u in sorted(there) if u % run.recipe.train.save_every == 0]
     if progress.finished and progress.update in there.difference(planned):
         planned.append(progress.update)
     return planned[-count:]
@@ -498,7 +498,7 @@ def _best(run: Run, progress: Progress, there: set[int], count: int) -> list[int
     sign = 1 if _lower_is_better(run.recipe) else -1
     best, scored = math.inf, {}
     for update, value in ((int(u), sign * v) for u, v in progress.scores.items()):
-        planned = update % run.recipe.train.save == 0 or value < best
+        planned = update % run.recipe.train.save_every == 0 or value < best
         if update in there and planned and math.isfinite(value):
             scored[update] = value
         best = min(best, value)

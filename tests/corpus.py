@@ -27,7 +27,7 @@ seed = 3
 train = ["train.source", "train.target"]
 validation = ["validation.source", "validation.target"]
 test = ["test.source", "test.target"]
-longest = 20
+max_length = 20
 
 [tokenizer]
 kind = "word"
@@ -47,23 +47,23 @@ tie = "output"
 [model.encoder]
 layers = 1
 heads = 2
-inner = 32
+feedforward = 32
 
 [model.decoder]
 layers = 1
 heads = 2
-inner = 32
+feedforward = 32
 
 [train]
 updates = 20
-validate = 5
-save = 5
-record = 5
+validate_every = 5
+save_every = 5
+log_every = 5
 threads = 1
 precision = "float32"
 
 [train.optimizer]
-rate = 0.01
+learning_rate = 0.01
 
 [train.schedule]
 warmup = 20
@@ -107,6 +107,11 @@ def trained() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="regard-test-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     recipe = write(folder / "corpus", train=300)
-    changes = ("train.updates=150", "train.validate=50", "train.save=50", "batch.tokens=200")
+    changes = (
+        "train.updates=150",
+        "train.validate_every=50",
+        "train.save_every=50",
+        "batch.tokens=200",
+    )
     regard.train(recipe, *changes, to=folder / "run")
     return folder / "run"

@@ -26,7 +26,7 @@ LABELS = ["good", "bad", "</script><script>window.hacked=1</script>"]
 SERIES = "\n".join(
     ["<b>x</b>,y", *(f"{math.sin(t / 3):.4f},{t + math.cos(t):.4f}" for t in range(80))]
 )
-BLOCKS = {"kind": "transformer", "layers": 2, "heads": 2, "inner": 32}
+BLOCKS = {"kind": "transformer", "layers": 2, "heads": 2, "feedforward": 32}
 TASKS: dict[str, dict[str, Any]] = {
     "translate": {
         "data": {"train": ["text.source", "text.target"], "validation": ["text.source"] * 2},

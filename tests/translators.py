@@ -28,14 +28,14 @@ def recipe_of(*overrides: str, **part: Any) -> Recipe:
     """A tiny Transformer; `part` is for encoder and decoder alike."""
     table: dict[str, Any] = {
         "task": "translate",
-        "data": {"train": ["a", "b"], "longest": 20},
+        "data": {"train": ["a", "b"], "max_length": 20},
         "output": {"factor": 1.5, "extra": 3},
         "tokenizer": {"joint": False},
         "model": {
             "dim": 16,
             "tie": "output",
-            "encoder": {"layers": 2, "heads": 2, "inner": 24} | part,
-            "decoder": {"layers": 3, "heads": 4, "inner": 20} | part,
+            "encoder": {"layers": 2, "heads": 2, "feedforward": 24} | part,
+            "decoder": {"layers": 3, "heads": 4, "feedforward": 20} | part,
         },
     }
     for override in overrides:

@@ -32,15 +32,15 @@ class Config:
     """Keys (JSONL) or names of columns (with a header), where they are not the task's own."""
     header: bool = False
     """Whether a TSV or CSV file starts with the names of its columns."""
-    broken: Literal["refuse", "skip"] = "refuse"
+    on_bad_line: Literal["refuse", "skip"] = "refuse"
     """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns. In
     evaluation of what writes texts, one that would be skipped counts as empty."""
-    empty: Literal["refuse", "skip"] = "skip"
+    on_empty: Literal["refuse", "skip"] = "skip"
     """What to do with a pair that has an empty side."""
-    longest: Length = 256
-    """More symbols than this are too many to learn from."""
-    too_long: Literal["skip", "cut", "refuse"] = "skip"
-    """What to do with an example that has more."""
+    max_length: Length = 256
+    """The most tokens of an example."""
+    on_too_long: Literal["skip", "cut", "refuse"] = "skip"
+    """What to do with an example that has more tokens."""
 
     def __post_init__(self) -> None:
         if self.set and self.folder:
@@ -54,7 +54,7 @@ class Config:
 
     @property
     def policy(self) -> Policy:
-        return Policy(broken=self.broken, empty=self.empty)
+        return Policy(broken=self.on_bad_line, empty=self.on_empty)
 
     def paths(self, part: Part) -> list[Path]:
         """The files of a part; each must be there."""

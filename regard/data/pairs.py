@@ -22,7 +22,7 @@ Row = tuple[list[int], ...]
 class Config:
     """Which way the pairs are learnt."""
 
-    both_ways: bool = False
+    both_directions: bool = False
     """Also from target to source. Which way is meant, the model sees by the source's language: a
     beginning for one that has little text to learn from (`regard train … --from`), or an end."""
 
@@ -57,13 +57,13 @@ class Pairs:
             rows = self._both_ways(rows)
         Store.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
         if not len(Store(folder, f"{part}.source")):
-            longest = self.data.longest
-            raise RecipeError(f"data.longest: no pair of data.{part} has ≤ {longest} symbols")
+            longest = self.data.max_length
+            raise RecipeError(f"data.max_length: no pair of data.{part} has ≤ {longest} symbols")
 
     def _both_ways(self, rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:
             yield row
-            if self.ways.both_ways:
+            if self.ways.both_directions:
                 yield row[::-1]
 
     def _encoded(self, part: files.Part, by: Sequence[Tokenizer], report: Report) -> Iterator[Row]:
@@ -75,17 +75,17 @@ class Pairs:
             encoded = [each.encode(list(side)) for each, side in zip(by, sides, strict=True)]
             for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
                 longer = max(range(len(row)), key=lambda side: len(row[side]))
-                if len(row[longer]) > data.longest:
-                    what = f"more than {data.longest} symbols (data.longest)"
+                if len(row[longer]) > data.max_length:
+                    what = f"more than {data.max_length} symbols (data.max_length)"
                     path = paths[min(longer, len(paths) - 1)]
                     finding = Finding(path, line, what, fields[longer][:60])
                     report.add(finding)
-                    if data.too_long == "refuse":
-                        raise UserError(f"{finding}: data.too_long = 'refuse'")
-                    if data.too_long == "skip":
+                    if data.on_too_long == "refuse":
+                        raise UserError(f"{finding}: data.on_too_long = 'refuse'")
+                    if data.on_too_long == "skip":
                         report.used -= 1
                         continue
-                yield tuple(symbols[: data.longest] for symbols in row)
+                yield tuple(symbols[: data.max_length] for symbols in row)
 
 
 def listed(
@@ -103,7 +103,7 @@ def listed(
         if UNKNOWN in symbols:
             report.add(Finding(path, number, "symbols that no training text has", text[:60]))
         elif len(symbols) > longest:
-            what = f"more than {longest} symbols (data.longest)"
+            what = f"more than {longest} symbols (data.max_length)"
             report.add(Finding(path, number, what, text[:60]))
         elif text:
             found[text] = symbols

@@ -49,7 +49,7 @@ class Config:
 
     kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
     """What a symbol is."""
-    size: Symbols = 8000
+    vocabulary: Symbols = 8000
     """Number of symbols, special ones included, that training aims at (not for bytes)."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
@@ -58,17 +58,17 @@ class Config:
     For whole words: punctuation parts from them, for tasks that only read the text."""
     lowercase: bool = False
     """Fold to lower case first (what comes out is lower case, too)."""
-    minimum: Count = 1
+    min_frequency: Count = 1
     """Words and characters seen less often than this are unknown."""
 
     def __post_init__(self) -> None:
         if self.split == "punctuation" and self.kind != "word":
             raise RecipeError(f"split: 'punctuation' is for kind = 'word', not {self.kind!r}")
         least = {"bpe": len(_BYTE_OF), "unigram": len(_BYTE_OF), "bytes": -len(SPECIAL)}
-        if self.size < len(SPECIAL) + least.get(self.kind, 1):
+        if self.vocabulary < len(SPECIAL) + least.get(self.kind, 1):
             raise RecipeError(
-                f"size: {self.size} is too small for {self.kind}: {len(SPECIAL)} special symbols "
-                f"and {least.get(self.kind, 1)} more must have room"
+                f"vocabulary: {self.vocabulary} is too small for {self.kind}: "
+                f"{len(SPECIAL)} special symbols and {least.get(self.kind, 1)} more must have room"
             )
 
 
@@ -204,7 +204,7 @@ def _subword(config: Config, lines: Iterator[str]) -> Library:
     """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes."""
     library = _around(models.BPE() if config.kind == "bpe" else models.Unigram(), config)
     options: dict[str, Any] = {
-        "vocab_size": config.size,
+        "vocab_size": config.vocabulary,
         "special_tokens": SPECIAL,
         "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
         "show_progress": False,
@@ -214,7 +214,7 @@ def _subword(config: Config, lines: Iterator[str]) -> Library:
     else:
         trainer = trainers.UnigramTrainer(unk_token=SPECIAL[UNKNOWN], **options)
         library.train_from_iterator(lines, trainer)
-    return _without_added(library, config.size)
+    return _without_added(library, config.vocabulary)
 
 
 def _without_added(library: Library, size: int) -> Library:
@@ -248,8 +248,8 @@ def _whole(config: Config, lines: Iterable[str]) -> Library:
         for symbol in whole if config.kind == "word" else folded:
             counts[symbol] = counts.get(symbol, 0) + 1
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-    often = [symbol for symbol in ranked if counts[symbol] >= config.minimum]
-    vocabulary = _specials_first(often[: max(0, config.size - len(SPECIAL))])
+    often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
+    vocabulary = _specials_first(often[: max(0, config.vocabulary - len(SPECIAL))])
     return _around(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]), config)
 
 

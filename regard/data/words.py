@@ -20,7 +20,7 @@ LONGEST = 24
 """Characters that are read of a word: of a longer one, the first and the last twelve."""
 RARE = 2
 """A character of fewer words is unknown, so that there is something to learn of those."""
-SINGLE = tokenizers.Config(kind="character", minimum=RARE)
+SINGLE = tokenizers.Config(kind="character", min_frequency=RARE)
 
 
 class Coded(NamedTuple):

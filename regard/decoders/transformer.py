@@ -126,7 +126,11 @@ class Block(nn.Module):
             self.cross = MultiHeadAttention(dim, config.heads, bias=config.bias, cross=True)
             self.around_cross = around()
         self.feedforward = FeedForward(
-            dim, config.inner, config.activation, bias=config.bias, dropout=config.inner_dropout
+            dim,
+            config.feedforward,
+            config.activation,
+            bias=config.bias,
+            dropout=config.feedforward_dropout,
         )
         self.around_feedforward = around()
 

@@ -133,7 +133,9 @@ class Steps:
     def take(self, place: Position) -> float:
         """One update; its seconds."""
         recipe = self._run.recipe
-        alone = replace(self._settings, updates=1, accumulate=1, validate=0, patience=0, save=2)
+        alone = replace(
+            self._settings, updates=1, accumulate=1, validate_every=0, patience=0, save_every=2
+        )
         job = Job(
             objective=self._objective,
             batches=self._batches,
@@ -212,7 +214,7 @@ def disk(run: Run, folder: Path) -> Iterator[Finding]:
     settings, weights = run.recipe.train, parameters(run) * FLOAT
     # The best one, and one that is being written, stand beside those that are kept.
     kept = settings.keep + 2 + (settings.average if settings.average_of == "best" else 0)
-    kept = min(kept, settings.updates // settings.save + 2)
+    kept = min(kept, settings.updates // settings.save_every + 2)
     need = kept * (1 + MOMENTS) * weights + weights + _stored(run.folder)
     place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free

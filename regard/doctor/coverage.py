@@ -67,7 +67,7 @@ def _strange(side: Side, by: Tokenizer) -> str:
 
 
 def long(recipe: Recipe, parts: Sequence[Part], by: Mapping[str, Tokenizer]) -> Iterator[Finding]:
-    """Examples of more symbols than data.longest; without tokenizers, those that surely have."""
+    """Examples of more symbols than data.max_length; without tokenizers, those that surely have."""
     data = recipe.task.data
     if getattr(recipe.task, "unit", "") == "stream":
         return  # running text has no examples
@@ -75,15 +75,19 @@ def long(recipe: Recipe, parts: Sequence[Part], by: Mapping[str, Tokenizer]) -> 
     for part in parts:
         hit: dict[int, Side] = {}
         for side in part.sides:
-            longer = [n for n, line in enumerate(side.lines) if 2 * len(line) > data.longest]
+            longer = [n for n, line in enumerate(side.lines) if 2 * len(line) > data.max_length]
             measure = _measure(recipe, by.get(side.name))
             sizes = measure([side.lines[n] for n in longer])
-            hit |= {n: side for n, size in zip(longer, sizes, strict=True) if size > data.longest}
+            hit |= {
+                n: side for n, size in zip(longer, sizes, strict=True) if size > data.max_length
+            }
         if hit and part.name != "test":
             first = min(hit)
-            what = f"more than {data.longest} symbols: {counted(len(hit), len(part))} of {part.key}"
+            what = (
+                f"more than {data.max_length} symbols: {counted(len(hit), len(part))} of {part.key}"
+            )
             place, line = hit[first].place(first), hit[first].lines[first]
-            yield finding("data.long", place, what, line, rule[data.too_long])
+            yield finding("data.long", place, what, line, rule[data.on_too_long])
 
 
 def _measure(recipe: Recipe, by: Tokenizer | None) -> Measure:

@@ -31,7 +31,7 @@ class Kind(NamedTuple):
     """When it has another severity, and which."""
 
 
-SKIPPED = "warning with data.broken = 'skip'"
+SKIPPED = "warning with data.on_bad_line = 'skip'"
 KINDS = {
     # What is read
     "data.unreadable": Kind(
@@ -42,7 +42,7 @@ KINDS = {
     "data.broken": Kind(
         "error",
         "Lines that are no examples: bad JSON or CSV, a wrong number of columns, a missing key.",
-        "mend the lines, or leave them out with data.broken = 'skip'",
+        "mend the lines, or leave them out with data.on_bad_line = 'skip'",
         SKIPPED,
     ),
     "data.header": Kind(
@@ -54,14 +54,14 @@ KINDS = {
         "warning",
         "Examples of which a side is empty. They are left out of training; in a test, they count.",
         "remove them, or find out what lost the text",
-        "error with data.empty = 'refuse'",
+        "error with data.on_empty = 'refuse'",
     ),
     "data.long": Kind(
         "warning",
-        "Examples of the training or the validation part of more symbols than data.longest: left "
-        "out, cut or refused, as data.too_long says.",
-        "raise data.longest, cut such lines up, or let them go with data.too_long = 'cut'",
-        "note with data.too_long = 'cut', error with 'refuse'",
+        "Examples of the training or the validation part of more tokens than data.max_length: left "
+        "out, cut or refused, as data.on_too_long says.",
+        "raise data.max_length, cut such lines up, or let them go with data.on_too_long = 'cut'",
+        "note with data.on_too_long = 'cut', error with 'refuse'",
     ),
     "data.repeated": Kind(
         "warning",
@@ -100,7 +100,7 @@ KINDS = {
     "text.control": Kind(
         "error",
         "Control characters, or halves of surrogate pairs.",
-        "remove them, or leave the lines out with data.broken = 'skip'",
+        "remove them, or leave the lines out with data.on_bad_line = 'skip'",
         SKIPPED,
     ),
     "text.mojibake": Kind(
@@ -295,13 +295,14 @@ KINDS = {
     "tokenizer.unknown": Kind(
         "warning",
         "Symbols that the vocabulary lacks: more than 15 %, of characters 0.5 %.",
-        "take tokenizer.kind = 'bpe', a larger tokenizer.size, or a lower tokenizer.minimum",
+        "take tokenizer.kind = 'bpe', a larger tokenizer.vocabulary, or a lower "
+        "tokenizer.min_frequency",
     ),
     "tokenizer.pieces": Kind(
         "warning",
         "Words come apart into very many pieces, more than one for each character, or twice as "
         "many as in training: the tokenizer was made for other text.",
-        "train it on text like this, or take a larger tokenizer.size",
+        "train it on text like this, or take a larger tokenizer.vocabulary",
     ),
     "tokenizer.coverage": Kind(
         "note", "Symbols for each word, and the share of unknown ones.", ""
@@ -336,7 +337,7 @@ KINDS = {
     "cost.loss": Kind(
         "error",
         "The loss of the first steps is not finite.",
-        "take a lower train.optimizer.rate, or train.precision = 'float32'",
+        "take a lower train.optimizer.learning_rate, or train.precision = 'float32'",
     ),
     "cost.warmup": Kind(
         "warning",

@@ -205,7 +205,7 @@ def advice(found: Profile) -> list[str]:
     if found.padding > 0.1:
         told.append(
             f"{found.padding:.0%} of the positions are padding: more batch.tokens let batches "
-            "choose among more texts of like length; data.longest leaves out the few longest."
+            "choose among more texts of like length; data.max_length leaves out the few longest."
         )
     if share(OPTIMIZER) > 0.15:
         told.append(
@@ -215,12 +215,12 @@ def advice(found: Profile) -> list[str]:
     if share(HEAD) > 0.4:
         told.append(
             f"{share(HEAD):.0%} go to output and loss, which grow with the vocabulary: a smaller "
-            "tokenizer.size costs less."
+            "tokenizer.vocabulary costs less."
         )
     if share("attention") > 0.4 and found.length > found.dim:
         told.append(
             f"{share('attention'):.0%} go to attention, which grows with the square of a text's "
-            "length: data.longest, or a shorter context, costs less."
+            "length: data.max_length, or a shorter context, costs less."
         )
     if share("recurrent") > 0.5:
         told.append(

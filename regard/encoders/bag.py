@@ -20,7 +20,7 @@ from regard.types import Sequence
 class Config:
     """What is left out in training."""
 
-    words: Share = 0.0
+    word_dropout: Share = 0.0
     """The share of positions that are left out altogether."""
     dropout: Share = 0.0
     """On the entries of the vectors that stay."""
@@ -31,13 +31,13 @@ class Encoder(nn.Module):
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
-        self.words = config.words
+        self.word_dropout = config.word_dropout
         self.dropout = Dropout(config.dropout)
 
     def forward(self, source: Sequence) -> Sequence:
         x = probe("input", source.states)
-        if self.training and self.words:
+        if self.training and self.word_dropout:
             chance = torch.rand(x.shape[:2], device=x.device, generator=generator(x.device))
-            kept = chance >= self.words
-            x = x * (kept / (1 - self.words))[..., None]
+            kept = chance >= self.word_dropout
+            x = x * (kept / (1 - self.word_dropout))[..., None]
         return Sequence(probe("output", self.dropout(x)), source.mask)

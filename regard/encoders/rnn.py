@@ -1,7 +1,6 @@
 """A recurrent encoder, in one direction or both (Schuster & Paliwal 1997)."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,8 +22,8 @@ class Config:
     """What a layer does at each step."""
     layers: Depth = 2
     """How many layers stand on each other."""
-    directions: Literal["one", "both"] = "both"
-    """Whether a layer reads from left to right alone, or from right to left, too."""
+    bidirectional: bool = True
+    """Whether a layer also reads from right to left."""
     hidden: WidthOrZero = 0
     """Width of a layer's state in each direction; 0: that of the model."""
     dropout: Share = 0.1
@@ -39,7 +38,7 @@ class Layer(nn.Module):
     def __init__(self, config: Config, dim: int, hidden: int) -> None:
         super().__init__()
         self.onward = recurrent(config.cell, dim, hidden)
-        both = config.directions == "both"
+        both = config.bidirectional
         self.backward = recurrent(config.cell, dim, hidden) if both else None
 
     def forward(
@@ -59,7 +58,7 @@ class Encoder(nn.Module):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         hidden = config.hidden or dim
-        width = hidden * (2 if config.directions == "both" else 1)
+        width = hidden * (2 if config.bidirectional else 1)
         sizes = [dim, *[width] * (config.layers - 1)]
         self.layers = nn.ModuleList(Layer(config, size, hidden) for size in sizes)
         self.output = nn.Identity() if width == dim else Linear(width, dim)

@@ -22,7 +22,11 @@ class Block(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(dim, config.heads, bias=config.bias)
         self.feedforward = FeedForward(
-            dim, config.inner, config.activation, bias=config.bias, dropout=config.inner_dropout
+            dim,
+            config.feedforward,
+            config.activation,
+            bias=config.bias,
+            dropout=config.feedforward_dropout,
         )
         self.around_attention = Residual(dim, config.norm, config.normalisation, config.dropout)
         self.around_feedforward = Residual(dim, config.norm, config.normalisation, config.dropout)

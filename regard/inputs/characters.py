@@ -72,7 +72,7 @@ def characters(batch: Batch) -> Int[Tensor, "B S C"]:
     if "characters" not in batch.tensors:
         raise RecipeError(
             "model.input: characters of words are told by the tasks classify and tag alone, "
-            "and there with spelling = true"
+            "and there with characters = true"
         )
     return batch["characters"]
 

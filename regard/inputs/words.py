@@ -19,7 +19,7 @@ from regard.types import Batch, Sequence, Sizes
 class Config(tokens.Config):
     """What is known of a word."""
 
-    reads: Literal["both", "words", "characters"] = "both"
+    features: Literal["both", "words", "characters"] = "both"
     """The word as one symbol, its characters, or both."""
     size: Width = 100
     """Dimension of a word's own vector; with pretrained `vectors`, that of theirs."""
@@ -27,7 +27,7 @@ class Config(tokens.Config):
     """On the vectors, own and spelt."""
     unknown: Share = 0.0
     """In training, the share of words whose own vector is hidden, so that spelling must do."""
-    spelling: characters.Config
+    characters: characters.Config
     """How characters become a vector."""
 
 
@@ -42,12 +42,12 @@ class Input(nn.Module):
         self.embedding: Embedding | None = None
         self.spelling: characters.Spelling | None = None
         self.unknown, size = config.unknown, 0
-        if config.reads != "characters":
+        if config.features != "characters":
             self.embedding = tokens.embedding(config, sizes, config.size, shared=None, scale=scale)
             size += config.size
-        if config.reads != "words":
-            self.spelling = characters.Spelling(config.spelling, sizes.characters)
-            size += config.spelling.size
+        if config.features != "words":
+            self.spelling = characters.Spelling(config.characters, sizes.characters)
+            size += config.characters.size
         self.dropout = Dropout(config.dropout)
         self.project = Linear(size, dim)
         nn.init.xavier_uniform_(self.project.weight)

@@ -52,7 +52,7 @@ def read(
 def translation(
     task: Any, model: Model, text: str, search: Part, target: str | None, length: int
 ) -> Reading:
-    source = task.source.encode([text])[0][: task.config.data.longest]
+    source = task.source.encode([text])[0][: task.config.data.max_length]
     request = task.request(model, [source], [[]], [0])
     empty = translate.collate([source], [[]], [0]).to(model.device)
     beam = None
@@ -125,7 +125,7 @@ def labels(
     task: Any, model: Model, text: str, search: Part, target: str | None, length: int
 ) -> Reading:
     """One label, or those of several that are likelier than not (the likeliest, if none is)."""
-    row = task.lexicon.texts([text])[0].part(0, task.config.data.longest)
+    row = task.lexicon.texts([text])[0].part(0, task.config.data.max_length)
     symbols = [START, *(int(symbol) for symbol in row.symbols), END]
     tensors = words.collate([row], start=[START], end=[END])
     batch = Batch(tensors=tensors, ids=(0,), targets=1).to(model.device)
@@ -164,7 +164,7 @@ def tags(
 ) -> Reading:
     """A tag, or a number, for each word; of a text that is too long, for its first words."""
     all_words = task.cut(text)
-    row = task.lexicon.sentences([all_words])[0].windows(task.config.data.longest)[0]
+    row = task.lexicon.sentences([all_words])[0].windows(task.config.data.max_length)[0]
     spoken = all_words[: len(row.pieces)]
     batch = Batch(tensors=words.collate([row]), ids=(0,), targets=len(spoken)).to(model.device)
     first = batch["first"][0]

@@ -68,7 +68,7 @@ def unavailable(quantization: Quantization = "float32", shortlist: bool = False)
 
 def lengths(recipe: Recipe) -> tuple[int, int]:
     """The most positions that encoder and decoder read, end and start symbol included."""
-    longest, output = recipe.task.data.longest, recipe.task.output
+    longest, output = recipe.task.data.max_length, recipe.task.output
     return longest + 1, int(output.factor * longest) + output.extra + 1
 
 

@@ -72,7 +72,7 @@ def supports(recipe: Recipe) -> str | None:
         if config.position in ("learned", "one_hot") and config.limit < length:
             return (
                 f"model.{name}.limit: {config.limit} positions are fewer than the {length} "
-                "that data.longest and output allow"
+                "that data.max_length and output allow"
             )
     return None
 
@@ -292,7 +292,7 @@ def options(search: Part) -> dict[str, Any]:
         "num_hypotheses": config.nbest if several else 1,
         "length_penalty": config.length_penalty if several else 0.0,
         "patience": config.patience if several else 1.0,
-        "min_decoding_length": config.minimum,
+        "min_decoding_length": config.min_length,
         "max_input_length": 0,
         "return_end_token": True,
         "return_scores": True,

@@ -62,7 +62,7 @@ def export(
                 "quantization": quantization,
                 "parity": asdict(found),
                 "end": str(END),
-                "longest": recipe.task.data.longest,
+                "longest": recipe.task.data.max_length,
                 "output": asdict(recipe.task.output),
                 "search": options(search) | {"use_vmap": shortlist},
             }

@@ -158,10 +158,10 @@ def _stack(table: Mapping[str, Any], side: str) -> transformer.Config:
     return transformer.Config(
         layers=_number(table, f"{side}_layers"),
         heads=_number(table, f"{side}_attention_heads"),
-        inner=_number(table, f"{side}_ffn_dim"),
+        feedforward=_number(table, f"{side}_ffn_dim"),
         activation=ACTIVATIONS[activation],  # type: ignore[arg-type]
         dropout=_share(table, "dropout"),
-        inner_dropout=_share(table, "activation_dropout"),
+        feedforward_dropout=_share(table, "activation_dropout"),
         limit=_number(table, "max_position_embeddings"),
         layout="halves",
     )

@@ -144,7 +144,7 @@ def forced(
 
 def samples(task: Task) -> tuple[list[list[int]], Literal["validation", "random"]]:
     """Sentences of the validation part, or symbols at random where the data is not there."""
-    longest = task.config.data.longest
+    longest = task.config.data.max_length
     try:
         lines = [line for line in task.references("validation")[0] if line.strip()]
     except UserError:

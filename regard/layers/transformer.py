@@ -17,7 +17,7 @@ class Config:
     """How many blocks stand on each other."""
     heads: Heads = 8
     """Attention heads per block; model.dim must be a multiple of it."""
-    inner: Width = 2048
+    feedforward: Width = 2048
     """Width of the feed-forward network."""
     activation: Activation = "relu"
     """Of the feed-forward network."""
@@ -29,7 +29,7 @@ class Config:
     """Whether the projections have a bias."""
     dropout: Share = 0.1
     """On each sublayer's output and on the sum of embedding and position."""
-    inner_dropout: Share = 0.0
+    feedforward_dropout: Share = 0.0
     """Inside the feed-forward network, after the activation."""
     position: Kind = "sinusoidal"
     """How a position is told apart."""

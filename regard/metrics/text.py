@@ -47,7 +47,7 @@ class Evaluation:
     """Which scores are told. line_error_rate: lines that are not exact, the word error rate where
     a line is a word; nbest: one of the search's n best is exact; wer, cer, per: edits per word,
     character, phoneme."""
-    alternatives: str = ""
+    multiple_references: str = ""
     """What stands between the right answers on a line of validation and test; empty: one each."""
     unseen: bool = False
     """Tell scores apart for answers that the training part has as a target, and for others."""
@@ -63,7 +63,7 @@ class Evaluation:
 
     def answers(self, target: str) -> list[str]:
         """The right answers on a line of the target side."""
-        return target.split(self.alternatives) if self.alternatives else [target]
+        return target.split(self.multiple_references) if self.multiple_references else [target]
 
     def scores(
         self,

@@ -20,8 +20,37 @@ class Removed(NamedTuple):
     why: str
 
 
-RENAMED: dict[str, str] = {}
+RENAMED = {
+    "spelling": "characters",
+    "data.longest": "data.max_length",
+    "data.too_long": "data.on_too_long",
+    "data.broken": "data.on_bad_line",
+    "data.empty": "data.on_empty",
+    "tokenizer.size": "tokenizer.vocabulary",
+    "tokenizer.minimum": "tokenizer.min_frequency",
+    "pairs.both_ways": "pairs.both_directions",
+    "search.minimum": "search.min_length",
+    "evaluation.alternatives": "evaluation.multiple_references",
+    "model.input.reads": "model.input.features",
+    "model.input.spelling": "model.input.characters",
+    "model.encoder.directions": "model.encoder.bidirectional",
+    "model.encoder.words": "model.encoder.word_dropout",
+    "model.encoder.inner": "model.encoder.feedforward",
+    "model.encoder.inner_dropout": "model.encoder.feedforward_dropout",
+    "model.decoder.inner": "model.decoder.feedforward",
+    "model.decoder.inner_dropout": "model.decoder.feedforward_dropout",
+    "train.optimizer.rate": "train.optimizer.learning_rate",
+    "train.optimizer.decay": "train.optimizer.weight_decay",
+    "train.record": "train.log_every",
+    "train.validate": "train.validate_every",
+    "train.save": "train.save_every",
+    "train.refusals": "train.max_nonfinite",
+    "train.setbacks": "train.max_rollbacks",
+    "train.lower": "train.rollback_factor",
+}
 """Dotted keys, and what they are called now."""
+VALUES = {"model.encoder.directions": {"one": False, "both": True}}
+"""What the values of such a key are called now, where they have changed, too."""
 REMOVED = {
     "model.head.consistency": Removed(0.0, "R-Drop cost twice the time and did not help"),
     "cutting.dropout": Removed(0.0, "BPE-dropout did not help"),
@@ -42,7 +71,7 @@ def present(table: Mapping[str, Any]) -> Table:
     result = _copy(table)
     for old, new in RENAMED.items():
         if (value := _take(result, old)) is not None:
-            _put(result, new, value)
+            _put(result, new, VALUES.get(old, {}).get(value, value))
     for old, gone in REMOVED.items():
         value = _take(result, old)
         if value is not None and gone.neutral is not None and value != gone.neutral:

@@ -29,7 +29,7 @@ class Config:
     """α in the score Σ log p / nᵅ over n symbols, the end counted: 0 favours short, 1 is fair."""
     nbest: Few = 1
     """How many hypotheses are given for each sentence."""
-    minimum: LengthOrZero = 0
+    min_length: LengthOrZero = 0
     """At least this many tokens before the end symbol; a prompt does not count."""
     patience: Factor = 1.0
     """A sentence is done with beams · patience finished hypotheses; without effect where α = 0."""
@@ -95,7 +95,7 @@ def search(
     the same, except that it counts a forced prefix as certain, and that where α = 0 it only waits
     for the best result, and for `nbest` of any kind.
     """
-    frontier = Frontier(step, state, request, width=config.beams, minimum=config.minimum)
+    frontier = Frontier(step, state, request, width=config.beams, minimum=config.min_length)
     size, tokens = len(frontier), frontier.first
     totals = torch.zeros(size, 1, device=request.device)
     chosen = torch.zeros_like(tokens)  # which candidates of the last step are followed

@@ -20,7 +20,7 @@ Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
 class Config:
     """Always the most probable next symbol."""
 
-    minimum: LengthOrZero = 0
+    min_length: LengthOrZero = 0
     """At least this many tokens before the end symbol; a prompt does not count."""
 
     def __post_init__(self) -> None:
@@ -31,7 +31,7 @@ def search(
     step: Step, state: DecoderState, request: Request, config: Config
 ) -> list[list[Hypothesis]]:
     """For each sentence its one hypothesis, yₜ = argmax_v p(v | y₁ … yₜ₋₁, x); α = 0."""
-    return walk(step, state, request, lambda log_probs, _: log_probs.argmax(-1), config.minimum)
+    return walk(step, state, request, lambda log_probs, _: log_probs.argmax(-1), config.min_length)
 
 
 def walk(

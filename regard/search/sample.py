@@ -28,7 +28,7 @@ class Config:
     """Another seed, another draw; the same seed, the same draw, whatever the batches."""
     samples: Few = 1
     """How many hypotheses are drawn for each sentence."""
-    minimum: LengthOrZero = 0
+    min_length: LengthOrZero = 0
     """At least this many tokens before the end symbol; a prompt does not count."""
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ def search(
         chance = uniform(config.seed, number, sample, frontier.time)
         return draw(distribution(log_probs, config), chance).to(log_probs.device)
 
-    return walk(step, state, request, choose, config.minimum, config.samples)
+    return walk(step, state, request, choose, config.min_length, config.samples)
 
 
 def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[Tensor, "B W V"]:

@@ -56,7 +56,7 @@ class LabelConfig:
 class Config:
     """Sections of a recipe for classification, beside the model and the trainer."""
 
-    spelling: bool = False
+    characters: bool = False
     """Whether words are told with their characters, for inputs that read them."""
     data: files.Config
     """The texts. Columns are the label's and the text's, in this order."""
@@ -85,8 +85,8 @@ def check(recipe: Recipe) -> None:
     if config.labels.kind == "several" and not config.labels.separator:
         raise RecipeError("labels.separator: several labels need one")
     check_parts(recipe, "labels")
-    longest = config.data.longest
-    why = f"data.longest = {longest} and the symbols at both ends ask"
+    longest = config.data.max_length
+    why = f"data.max_length = {longest} and the symbols at both ends ask"
     check_positions(recipe, "encoder", longest + EDGES, why)
 
 
@@ -94,11 +94,11 @@ def check_parts(recipe: Recipe, predicts: str) -> None:
     """The head must be for the task; characters that are read must be there."""
     check_head(recipe, predicts)
     reads = recipe.model.input
-    spelt = reads.kind == "characters" or getattr(reads.config, "reads", "words") != "words"
-    if recipe.task.spelling and recipe.task.tokenizer.kind != "word":
-        raise RecipeError("spelling: characters of words need tokenizer.kind = 'word'")
-    if spelt and not recipe.task.spelling:
-        raise RecipeError("model.input: to read characters, set spelling = true")
+    spelt = reads.kind == "characters" or getattr(reads.config, "features", "words") != "words"
+    if recipe.task.characters and recipe.task.tokenizer.kind != "word":
+        raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
+    if spelt and not recipe.task.characters:
+        raise RecipeError("model.input: to read characters, set characters = true")
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
@@ -114,7 +114,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         lexicon, labels = Lexicon.load(given, config.tokenizer), Labels.load(given)
     else:
         lines = [text.text for text in learnt]
-        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.spelling)
+        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.characters)
         labels = Labels.count((label for text in learnt for label in text.labels), len(learnt))
     lexicon.save(folder)
     labels.save(folder)
@@ -136,7 +136,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     report.include(checked)
     report.used = len(Shelf(folder / "store", "train"))
     if not report.used:
-        raise UserError(f"data.train: no text has at most {config.data.longest} symbols")
+        raise UserError(f"data.train: no text has at most {config.data.max_length} symbols")
     return report
 
 
@@ -165,17 +165,17 @@ def _encode(
     report: Report,
 ) -> Iterator[tuple[Coded, list[int]]]:
     """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
-    longest, stream = config.data.longest, zip(found, labels, strict=True)
+    longest, stream = config.data.max_length, zip(found, labels, strict=True)
     while block := list(islice(stream, BLOCK)):
         coded = lexicon.texts([text.text for text, _ in block])
         for (text, known), code in zip(block, coded, strict=True):
             if len(code.symbols) > longest:
-                what = f"more than {longest} symbols (data.longest)"
+                what = f"more than {longest} symbols (data.max_length)"
                 finding = Finding(text.path, text.line, what, excerpt(text.text))
                 report.add(finding)
-                if config.data.too_long == "refuse":
-                    raise UserError(f"{finding}: data.too_long = 'refuse'")
-                if config.data.too_long == "skip":
+                if config.data.on_too_long == "refuse":
+                    raise UserError(f"{finding}: data.on_too_long = 'refuse'")
+                if config.data.on_too_long == "skip":
                     continue
             yield code.part(0, longest), [n + 1 for n in known]
 
@@ -223,7 +223,7 @@ class Task:
         """A part's texts; only the labels of others than training may be none that it saw."""
         known = range(part == "train" and not self.several, len(self.labels) + 1)
         each: Literal["text", "any"] = "any" if self.several else "text"
-        longest = self.config.data.longest
+        longest = self.config.data.max_length
         return Shelf(self.folder / "store", part, self.lexicon, known, each, longest)
 
     def _targets(self, rows: Sequence[Any]) -> torch.Tensor:
@@ -313,7 +313,7 @@ class Task:
         self, model: Model, inputs: Sequence[str], batch: int
     ) -> tuple[NDArray[np.float64], list[Prediction]]:
         """Logits, NaN for an empty text, and predictions."""
-        rows, longest = self.lexicon.texts(inputs), self.config.data.longest
+        rows, longest = self.lexicon.texts(inputs), self.config.data.max_length
         full = [n for n, text in enumerate(inputs) if text.strip()]
         logits = np.full((len(rows), len(self.labels)), np.nan)
         logits[full] = self._logits(model, [rows[n].part(0, longest) for n in full], batch)
@@ -346,7 +346,7 @@ class Task:
         return [text.text for text in found], [separator.join(text.labels) for text in found]
 
     def _texts(self, part: files.Part) -> list[Text]:
-        policy = Policy(broken=self.config.data.broken, empty="keep")
+        policy = Policy(broken=self.config.data.on_bad_line, empty="keep")
         return _chosen(self.config, part, policy, Report())
 
     def evaluate(
@@ -378,7 +378,7 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability of each given label (or set of labels), in order; None of one that
         training never saw, where the recipe's rule is not to refuse it."""
-        longest, separator = self.config.data.longest, self.config.labels.separator
+        longest, separator = self.config.data.max_length, self.config.labels.separator
         whole = self.lexicon.texts(inputs)
         logits = self._logits(model, [row.part(0, longest) for row in whole], batch)
         for n, text in enumerate(outputs):

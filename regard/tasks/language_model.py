@@ -99,8 +99,8 @@ def check(recipe: Recipe) -> None:
         length = config.stream.length
         check_positions(recipe, "decoder", length, f"stream.length = {length} asks")
     else:
-        longest = config.data.longest
-        check_positions(recipe, "decoder", longest + 1, f"data.longest = {longest} asks")
+        longest = config.data.max_length
+        check_positions(recipe, "decoder", longest + 1, f"data.max_length = {longest} asks")
     _check_decoder(recipe)
 
 
@@ -147,17 +147,17 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 
 def _encode(config: Config, by: Tokenizer, report: Report) -> Iterator[list[int]]:
     """Symbols of each line to learn from, its end among them."""
-    longest, lines = config.data.longest, config.texts.lines("train", report)
+    longest, lines = config.data.max_length, config.texts.lines("train", report)
     while block := list(islice(lines, BLOCK)):
         encoded = by.encode([line.text for line in block])
         for line, symbols in zip(block, encoded, strict=True):
             if config.unit == "line" and len(symbols) > longest:
-                what = f"more than {longest} symbols (data.longest)"
+                what = f"more than {longest} symbols (data.max_length)"
                 finding = Finding(line.path, line.number, what, excerpt(line.text))
                 report.add(finding)
-                if config.data.too_long == "refuse":
-                    raise UserError(f"{finding}: data.too_long = 'refuse'")
-                if config.data.too_long == "skip":
+                if config.data.on_too_long == "refuse":
+                    raise UserError(f"{finding}: data.on_too_long = 'refuse'")
+                if config.data.on_too_long == "skip":
                     continue
                 symbols = symbols[:longest]
             yield [*symbols, END]
@@ -188,7 +188,7 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        longest = sys.maxsize if self.running else self.config.data.longest + 1
+        longest = sys.maxsize if self.running else self.config.data.max_length + 1
         symbols = range(END, len(self.target))
         store = Store(self.folder / "store", "train.target", symbols, longest)
         if self.running:
@@ -290,7 +290,7 @@ class Task:
         assert model.decoder is not None
         if model.decoder.carry(model.start(collate([[END]], self.before, [0]).to(model.device))):
             return None
-        return self.config.stream.length if self.running else self.config.data.longest + 1
+        return self.config.stream.length if self.running else self.config.data.max_length + 1
 
     def _read(
         self, model: Model, rows: Sequence[Sequence[int]], size: int = 64

@@ -58,7 +58,7 @@ class Config:
 
     unit: Literal["words", "characters"] = "words"
     """What a line to be tagged is made of: words between blanks, or single characters."""
-    spelling: bool = False
+    characters: bool = False
     """Whether words are told with their characters, for inputs that read them."""
     data: files.Config
     """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
@@ -92,8 +92,8 @@ def check(recipe: Recipe) -> None:
     check_parts(recipe, "tags")
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
-    longest = config.data.longest
-    check_positions(recipe, "encoder", longest, f"data.longest = {longest} asks")
+    longest = config.data.max_length
+    check_positions(recipe, "encoder", longest, f"data.max_length = {longest} asks")
 
 
 def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
@@ -105,7 +105,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     learnt = _chosen(config, "train", config.data.policy, report)
     if given is None:
         lines = [" ".join(each.words) for each in learnt]
-        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.spelling)
+        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.characters)
         tags = scales.count(config.labels.kind, [tag for each in learnt for tag in each.tags])
     else:
         lexicon = Lexicon.load(given, config.tokenizer)
@@ -133,7 +133,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     report.include(checked)
     report.used = len(Shelf(folder / "store", "train"))
     if not report.used:
-        raise UserError(f"data.train: no sentence has at most {config.data.longest} symbols")
+        raise UserError(f"data.train: no sentence has at most {config.data.max_length} symbols")
     return report
 
 
@@ -156,18 +156,18 @@ def _encode(
     report: Report,
 ) -> Iterator[tuple[Coded, Sequence[int]]]:
     """Symbols and tags of each sentence; too long as the recipe says, cut after a whole word."""
-    longest, stream = config.data.longest, zip(found, tags, strict=True)
+    longest, stream = config.data.max_length, zip(found, tags, strict=True)
     while block := list(islice(stream, BLOCK)):
         coded = lexicon.sentences([each.words for each, _ in block])
         for (each, stored), code in zip(block, coded, strict=True):
             first = code.windows(longest)[0]
             if len(first.symbols) < len(code.symbols):
-                what = f"more than {longest} symbols (data.longest)"
+                what = f"more than {longest} symbols (data.max_length)"
                 finding = Finding(each.path, each.line, what, excerpt(" ".join(each.words)))
                 report.add(finding)
-                if config.data.too_long == "refuse":
-                    raise UserError(f"{finding}: data.too_long = 'refuse'")
-                if config.data.too_long == "skip":
+                if config.data.on_too_long == "refuse":
+                    raise UserError(f"{finding}: data.on_too_long = 'refuse'")
+                if config.data.on_too_long == "skip":
                     continue
             yield first, stored[: len(first.pieces)]
 
@@ -326,7 +326,7 @@ class Task:
     ) -> Iterator[Prediction]:
         """Exactly one output per input, in order, and in it exactly one tag per word.
 
-        A sentence with more symbols than `data.longest` is read in parts, and its status says so.
+        A sentence with more tokens than `data.max_length` is read in parts, and its status says so.
         """
         found = [self.cut(line) for line in inputs]
         for words, tagged in zip(found, self._tag(model, found, None, batch), strict=True):
@@ -335,7 +335,7 @@ class Task:
     def _prediction(self, words: Sequence[str], coded: Coded, said: Tagged) -> Prediction:
         if not words:
             return Prediction(text="", status="empty")
-        status = "cut" if len(coded.symbols) > self.config.data.longest else "ok"
+        status = "cut" if len(coded.symbols) > self.config.data.max_length else "ok"
         if all(symbol == UNKNOWN for symbol in coded.symbols):
             status = "unknown"
         tags = self.tags.texts(said.values)
@@ -353,7 +353,7 @@ class Task:
     ) -> list[tuple[Coded, Tagged]]:
         """`_run` for sentences of any length."""
         coded = self.lexicon.sentences(found)
-        longest = self.config.data.longest
+        longest = self.config.data.max_length
         parts = [code.windows(longest) if len(code.pieces) else [] for code in coded]
         given = None
         if tags is not None:
@@ -374,7 +374,7 @@ class Task:
         return words, [" ".join(each.tags) for each in found]
 
     def _sentences(self, part: files.Part) -> list[Sentence]:
-        policy = Policy(broken=self.config.data.broken, empty="skip")
+        policy = Policy(broken=self.config.data.on_bad_line, empty="skip")
         return _chosen(self.config, part, policy, Report())
 
     def evaluate(

@@ -101,8 +101,10 @@ def check(recipe: Recipe) -> None:
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
-    if config.pairs.both_ways and not config.tokenizer.joint:
-        raise RecipeError("pairs.both_ways: it needs one vocabulary: set tokenizer.joint = true")
+    if config.pairs.both_directions and not config.tokenizer.joint:
+        raise RecipeError(
+            "pairs.both_directions: it needs one vocabulary: set tokenizer.joint = true"
+        )
     check_head(recipe, "tokens")
     check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
@@ -119,9 +121,9 @@ def check(recipe: Recipe) -> None:
 def _check_choices(bound: bool, search: Part, length: int | None = None) -> None:
     """Choices say how long an output may be: another word on it would leave some unfinished."""
     said = "the choices say how long an output may be"
-    minimum: int = getattr(search.config, "minimum", 0)
+    minimum: int = getattr(search.config, "min_length", 0)
     if bound and minimum:
-        raise RecipeError(f"search.minimum: {said}; set it to 0")
+        raise RecipeError(f"search.min_length: {said}; set it to 0")
     if bound and length is not None:
         raise RecipeError(f"length: {said}; leave it out")
 
@@ -139,9 +141,9 @@ def _check_files(data: files.Config) -> None:
 
 def _check_positions(recipe: Recipe) -> None:
     """A table of positions must be as long as what the data and the output's bound allow."""
-    longest, output = recipe.task.data.longest, recipe.task.output
+    longest, output = recipe.task.data.max_length, recipe.task.output
     written = int(output.factor * longest) + output.extra
-    why = f"data.longest = {longest} and the bounds in [output] ask"
+    why = f"data.max_length = {longest} and the bounds in [output] ask"
     check_positions(recipe, "encoder", longest + 1, why)
     check_positions(recipe, "decoder", max(longest + 1, written), why)
 
@@ -184,7 +186,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 
 def _store_choices(path: Path, folder: Path, every: Pairs, by: Tokenizer, report: Report) -> None:
     """Keep what may be written, and tell which targets of the validation part may not."""
-    allowed = pairs.listed(path, by, every.data.longest, report)
+    allowed = pairs.listed(path, by, every.data.max_length, report)
     text = "".join(f"{text}\n" for text in allowed)
     (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
     if not (paths := every.data.paths("validation")):
@@ -225,7 +227,7 @@ class Task:
 
     def among(self, source: Path | Sequence[str], report: Report) -> Choices:
         """Texts, or those of a file, as choices; what cannot be written is told and left out."""
-        texts = pairs.listed(source, self.target, self.config.data.longest, report)
+        texts = pairs.listed(source, self.target, self.config.data.max_length, report)
         return Choices(list(texts.values()), END, len(self.target))
 
     # Learning
@@ -236,7 +238,7 @@ class Task:
         return Batches(lengths, lambda ids: self._collate(stores, ids), self.config.batch, seed)
 
     def _stores(self, part: str) -> list[Store]:
-        folder, longest = self.folder / "store", self.config.data.longest
+        folder, longest = self.folder / "store", self.config.data.max_length
         source, target = (
             Store(folder, f"{part}.{side}", range(UNKNOWN, len(by)), longest)
             for side, by in zip(SIDES, (self.source, self.target), strict=True)
@@ -315,8 +317,8 @@ class Task:
         forced = self.target.encode(prefixes) if prefixes else [[] for _ in inputs]
         for prefix in forced:
             check_written_length("prefix: it", prefix, model)
-        cut = [len(symbols) > self.config.data.longest for symbols in encoded]
-        encoded = [symbols[: self.config.data.longest] for symbols in encoded]
+        cut = [len(symbols) > self.config.data.max_length for symbols in encoded]
+        encoded = [symbols[: self.config.data.max_length] for symbols in encoded]
         full = [n for n, line in enumerate(inputs) if line.strip()]
         order = sorted(full, key=lambda n: (len(encoded[n]), n))
         # An engine makes its own batches.
@@ -451,7 +453,7 @@ class Task:
         """Every source of a part, and all the answers that are right for it: as many as lines."""
         if not self.config.data.paths(part):
             raise UserError(f"data.{part}: the recipe names no file for it")
-        strict = self.config.data.broken == "refuse"
+        strict = self.config.data.on_bad_line == "refuse"
         policy = Policy(broken="refuse" if strict else "keep", empty="keep")
         read = [pair for _, pair in self._pairs.rows(part, policy, Report())]
         how = self.config.evaluation
@@ -490,7 +492,7 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given target, in order."""
         model.eval()
-        longest, sources = self.config.data.longest, self.source.encode(inputs)
+        longest, sources = self.config.data.max_length, self.source.encode(inputs)
         left = [symbols[:longest] for symbols in sources]
         right = self.target.encode(outputs)
         for n, symbols in enumerate(right, 1):

@@ -18,7 +18,7 @@ MEANING = {
     "same": (
         "{share:.0%} of the outputs are the same, whatever the input. Early in training that is "
         "usual. If it stays, the model does not look at its input: see that inputs and answers "
-        "belong together line by line; try a lower train.optimizer.rate, a longer "
+        "belong together line by line; try a lower train.optimizer.learning_rate, a longer "
         "train.schedule.warmup, less dropout"
     ),
     "copied": (
@@ -27,15 +27,15 @@ MEANING = {
     ),
     "empty": (
         "{share:.0%} of the outputs are empty. See that the training data has no empty or cut "
-        "answers (data.json in the run tells what was skipped), that data.longest does not leave "
+        "answers (data.json in the run says what was skipped), that data.max_length does not leave "
         "out the long ones, and try label smoothing and longer training"
     ),
 }
 DIVERGES = (
     "the loss on the validation part is {now:.4g}, and was {best:.4g} at its best; on the training "
     "part it has risen, too, from {then:.4g} to {trained:.4g}: training diverges. Try a lower "
-    "train.optimizer.rate, a longer train.schedule.warmup, train.clip=1, train.precision=float32. "
-    "The best checkpoint is kept"
+    "train.optimizer.learning_rate, a longer train.schedule.warmup, train.clip=1, "
+    "train.precision=float32. The best checkpoint is kept"
 )
 OVERFITS = (
     "the loss on the validation part is {now:.4g}, and was {best:.4g} at its best, while on the "

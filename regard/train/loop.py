@@ -36,11 +36,11 @@ class Config:
     """Adam or AdamW."""
     schedule: schedule.Config
     """How the learning rate changes."""
-    record: Count = 50
+    log_every: Count = 50
     """Updates between two records of loss and speed."""
-    validate: Natural = 500
+    validate_every: Natural = 500
     """Updates between two validations, the last one after the last update; 0 for none."""
-    save: Count = 500
+    save_every: Count = 500
     """Updates between two checkpoints; there is one for each better validation, too."""
     keep: Few = 5
     """How many of the last checkpoints are kept; the best one always is."""
@@ -52,13 +52,13 @@ class Config:
     """The validation figure that decides which checkpoint is best."""
     patience: Natural = 0
     """Stop after this many validations without a better one; 0: never."""
-    refusals: FewOrZero = 10
+    max_nonfinite: FewOrZero = 10
     """How many updates in a row may be refused for numbers that are not finite."""
-    setbacks: FewOrZero = 3
-    """How often, after more refusals, training goes back to the last checkpoint with a lower rate
-    before it stops."""
-    lower: Share = 0.5
-    """What part of the rate is left each time."""
+    max_rollbacks: FewOrZero = 3
+    """How often, after more than that, training goes back to the last checkpoint with a lower
+    learning rate before it stops."""
+    rollback_factor: Share = 0.5
+    """What the learning rate is multiplied by each time."""
     memory: Annotated[float, Range(0, 1e6)] = 0.0
     """GB that a run may take. A batch that needs more is split; the update stays the same. 0: most
     of what is free when the run begins."""
@@ -81,8 +81,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.average > self.keep and self.average_of == "last":
             raise RecipeError(f"average: {self.average} is more than train.keep = {self.keep}")
-        if self.patience and not self.validate:
-            raise RecipeError("patience: it counts validations, but train.validate = 0")
+        if self.patience and not self.validate_every:
+            raise RecipeError("patience: it counts validations, but train.validate_every = 0")
 
 
 @dataclass(kw_only=True)
@@ -164,16 +164,16 @@ def _pause(job: Job, at: Standing, interrupted: Callable[[], bool]) -> bool:
     config, progress, better = job.config, at.progress, False
     before = progress.recorded, progress.validated, progress.finished
     over = _done(config, progress)
-    if progress.recorded < progress.update and (over or _every(config.record, progress)):
+    if progress.recorded < progress.update and (over or _every(config.log_every, progress)):
         job.record(at.clock.record(_rate(job, progress, progress.update)))
-    last = over and config.validate > 0
-    if progress.validated < progress.update and (last or _every(config.validate, progress)):
+    last = over and config.validate_every > 0
+    if progress.validated < progress.update and (last or _every(config.validate_every, progress)):
         better = _validate(job, progress)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()
     after = progress.recorded, progress.validated, progress.finished
     unsaved = progress.update != at.saved or before != after
-    if unsaved and (stop or better or _every(config.save, progress)):
+    if unsaved and (stop or better or _every(config.save_every, progress)):
         if not _sound(job):
             _go_back(job, at, "weights are no longer finite")
             return interrupted()
@@ -228,7 +228,7 @@ def _step(job: Job, at: Standing) -> None:
     at.clock.count(terms, sum(part.targets for part in parts), norm)
     at.whole = True
     _tell(job, progress, [number for part in parts for number in part.ids])
-    if progress.refused > job.config.refusals:
+    if progress.refused > job.config.max_nonfinite:
         if not parts:
             raise UserError("train.memory: no example fits, each by itself. Allow more")
         _go_back(job, at, f"{progress.refused} updates in a row had numbers that are not finite")
@@ -307,13 +307,13 @@ def _tell(job: Job, progress: Progress, ids: list[int]) -> None:
 def _go_back(job: Job, at: Standing, why: str) -> None:
     """To the last checkpoint, and on from there with a lower rate; or stop, and say what to do."""
     before, config = at.progress, job.config
-    if job.back is None or before.lowered >= config.setbacks:
+    if job.back is None or before.lowered >= config.max_rollbacks:
         at.whole = False
         again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
         raise UserError(
             f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
-            "Try a lower train.optimizer.rate, a longer train.schedule.warmup, train.clip=1 or "
-            "train.precision=float32; metrics.jsonl names the examples"
+            "Try a lower train.optimizer.learning_rate, a longer train.schedule.warmup, train.clip=1 "
+            "or train.precision=float32; metrics.jsonl names the examples"
         )
     at.clock.stamp()
     progress, at.carry = job.back(before.lowered + 1)
@@ -322,7 +322,7 @@ def _go_back(job: Job, at: Standing, why: str) -> None:
     at.progress, at.clock, at.saved = progress, Clock(progress), progress.update
     text = (
         f"{why}: back from update {before.update} to {progress.update}, and on with "
-        f"{config.lower**progress.lowered:.3g} of the rate"
+        f"{config.rollback_factor**progress.lowered:.3g} of the rate"
     )
     job.record(
         {"kind": "back", "update": progress.update, "lowered": progress.lowered, "text": text}
@@ -351,7 +351,7 @@ def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
     if job.config.oversized == "stop":
         raise UserError(
             f"train.memory: examples {', '.join(map(str, ids))} do not fit, each by itself. Allow "
-            "more, shorten them (data.longest), or set train.oversized=skip"
+            "more, shorten them (data.max_length), or set train.oversized=skip"
         )
     job.record({"kind": "oversized", "update": progress.update + 1, "ids": ids})
 
@@ -402,8 +402,10 @@ def _examine(progress: Progress, figures: dict[str, float]) -> list[str]:
 
 def _rate(job: Job, progress: Progress, update: int) -> float:
     config = job.config
-    rate = schedule.rate(config.schedule, config.optimizer.rate, update, config.updates, job.dim)
-    return rate * config.lower**progress.lowered
+    rate = schedule.rate(
+        config.schedule, config.optimizer.learning_rate, update, config.updates, job.dim
+    )
+    return rate * config.rollback_factor**progress.lowered
 
 
 def _autocast(job: Job) -> AbstractContextManager[Any]:

@@ -16,7 +16,7 @@ class Config:
 
     kind: Literal["adam", "adamw"] = "adam"
     """Adam adds the decay to the gradient, AdamW takes it off the weights."""
-    rate: Factor = 5e-4
+    learning_rate: Factor = 5e-4
     """The highest learning rate η; the schedule says how it is reached and left."""
     beta1: Share = 0.9
     """How slowly the mean of the gradient changes."""
@@ -24,7 +24,7 @@ class Config:
     """How slowly the mean of its square changes."""
     epsilon: Annotated[float, Range(0, 1, open_low=True)] = 1e-9
     """Keeps the quotient finite."""
-    decay: Weight = 0.0
+    weight_decay: Weight = 0.0
     """Weight decay λ, on matrices alone."""
 
 
@@ -32,13 +32,13 @@ def make(config: Config, parameters: Iterable[nn.Parameter]) -> torch.optim.Opti
     """The optimizer; vectors (biases, norms) are not decayed."""
     trained = [p for p in parameters if p.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.decay},
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
     ]
     kind = torch.optim.AdamW if config.kind == "adamw" else torch.optim.Adam
     return kind(
         [group for group in groups if group["params"]],
-        lr=config.rate,
+        lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
         fused=all(p.device.type in ("cpu", "cuda", "mps") for p in trained),

@@ -26,7 +26,7 @@ def inspect(
     texts: Positional[tuple[str, ...]] = (),
     *,
     output: Path = Path("inspect.html"),
-    beside: tuple[Path, ...] = (),
+    compare: tuple[Path, ...] = (),
     replay: Flag = False,
     without_head: tuple[str, ...] = (),
     heads: Flag = False,
@@ -52,14 +52,14 @@ def inspect(
       regard inspect runs/mine "a dog runs ." "two men sit ." --output dogs.html --svg figures
       regard inspect runs/mine "a dog runs ." --without-head cross.1.3
       regard inspect runs/mine "a dog runs ." --replay
-      regard inspect runs/mine "a dog runs ." --beside runs/other
+      regard inspect runs/mine "a dog runs ." --compare runs/other
       regard inspect runs/mine --heads
 
     Args:
         run: The run's folder.
         texts: What the model is to read.
         output: The file to write.
-        beside: Other runs, shown side by side with the first.
+        compare: Other runs, shown side by side with the first.
         replay: Every checkpoint of the run, to be moved through by a slider.
         without_head: Heads to switch off: KIND.LAYER.HEAD, KIND being encoder, decoder or cross.
         heads: Survey all attention heads: where they look and what it costs to be without each.
@@ -99,7 +99,7 @@ def inspect(
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):
-        made = report.build([opened, *map(Run, beside)], texts, options)
+        made = report.build([opened, *map(Run, compare)], texts, options)
         written = [report.write(output, made)]
         for folder, suffix in ((png, "png"), (svg, "svg")):
             written += pictures.write(folder, suffix, made) if folder else []

@@ -42,7 +42,7 @@ def evaluate(
     beams: Maybe[int] = None,
     length_penalty: Maybe[float] = None,
     choices: Maybe[Path] = None,
-    against: Maybe[Path] = None,
+    baseline: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
     batch: int = 64,
     device: Device = "cpu",
@@ -58,7 +58,7 @@ def evaluate(
     Examples:
       regard evaluate runs/mine
       regard evaluate runs/mine --part validation --beams 10 --output hypotheses.txt
-      regard evaluate runs/mine --against runs/other
+      regard evaluate runs/mine --baseline runs/other
 
     Args:
         run: The run's folder.
@@ -67,7 +67,7 @@ def evaluate(
         beams: Hypotheses that beam search keeps.
         length_penalty: Exponent of the length by which a score is divided.
         choices: A file of all that may be written, one text to a line; none: anything may.
-        against: Another run: is the difference more than chance? (paired bootstrap)
+        baseline: Another run: is the difference more than chance? (paired bootstrap)
         checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it.
         device: Where to compute.
@@ -88,7 +88,7 @@ def evaluate(
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
-    other = against and load(against, **opened, **given(choices=choices))
+    other = baseline and load(baseline, **opened, **given(choices=choices))
     if other:
         predictor.check_comparable(other)
     for each in (predictor, other) if other else (predictor,):
@@ -104,7 +104,7 @@ def evaluate(
         streams.put(output, "".join(texts).encode())
     comparison = None
     if other:
-        with display.waiting(f"predicting the {part} part with {against}"):
+        with display.waiting(f"predicting the {part} part with {baseline}"):
             comparison = predictor.compare(predictions, other, part, batch=batch, **options)
     display.scores(run, part, scores, comparison, as_json=json)
 
@@ -168,7 +168,7 @@ def predict(
     beams: Maybe[int] = None,
     nbest: Maybe[int] = None,
     length_penalty: Maybe[float] = None,
-    minimum: Maybe[int] = None,
+    min_length: Maybe[int] = None,
     temperature: Maybe[float] = None,
     top_k: Maybe[int] = None,
     top_p: Maybe[float] = None,
@@ -204,7 +204,7 @@ def predict(
         beams: Hypotheses that beam search keeps.
         nbest: How many of them, or how many samples, are given (with --format jsonl).
         length_penalty: Exponent of the length by which a score is divided.
-        minimum: Fewest symbols of an output; the prompt of a language model is no part of it.
+        min_length: Fewest tokens of an output; the prompt of a language model is no part of it.
         temperature: Above 1 samples more freely, below 1 more safely.
         top_k: Sample among this many symbols; 0 for all.
         top_p: Sample among the likeliest symbols that have this probability together.
@@ -229,8 +229,8 @@ def predict(
 
     add_parts(parts)
     options = given(
-        search=search, beams=beams, nbest=nbest, length_penalty=length_penalty, minimum=minimum,
-        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
+        search=search, beams=beams, nbest=nbest,
+        length_penalty=length_penalty, min_length=min_length, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     if nbest is not None and nbest > 1 and not detailed:

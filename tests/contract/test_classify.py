@@ -23,7 +23,7 @@ from regard.tasks.classify import Task
 from regard.train.checkpoint import Checkpoint
 from regard.types import Batch, Position
 
-SMALL: dict[str, dict[str, Any]] = {"transformer": {"layers": 1, "heads": 2, "inner": 32}}
+SMALL: dict[str, dict[str, Any]] = {"transformer": {"layers": 1, "heads": 2, "feedforward": 32}}
 """What the default of an encoder is too large for."""
 POOLINGS: list[Kind] = ["last", "ends", "class", "mean", "max", "attention"]
 FILLERS = ["the", "a", "film", "plot", "actor", "it", "was", "so", "and", "then"]
@@ -72,13 +72,13 @@ def table(folder: Path, **sections: Any) -> dict[str, Any]:
         "model": {"dim": 16, "encoder": {"kind": "rnn", "cell": "gru", "layers": 1}},
         "train": {
             "updates": 100,
-            "record": 1000,
-            "validate": 50,
-            "save": 50,
+            "log_every": 1000,
+            "validate_every": 50,
+            "save_every": 50,
             "metric": "accuracy",
             "threads": 1,
             "precision": "float32",
-            "optimizer": {"rate": 0.02},
+            "optimizer": {"learning_rate": 0.02},
             "schedule": {"kind": "cosine", "warmup": 5},
         },
     }
@@ -121,7 +121,7 @@ def test_a_bag_of_pairs_learns_it_and_a_bag_of_words_cannot(folder: Path, tmp_pa
     for n in (1, 2):
         parts = model_section(input={"kind": "ngrams", "n": n, "bits": 10})
         made = table(folder, model=parts)
-        made["train"] |= {"optimizer": {"rate": 0.05}}
+        made["train"] |= {"optimizer": {"learning_rate": 0.05}}
         model = front.train(made, to=tmp_path / str(n))
         found[n] = model.evaluate("test")[0]["accuracy"].value
     assert found[2] >= 85
@@ -161,7 +161,7 @@ def test_a_text_is_judged_alone_whatever_the_batch(pooling: str, folder: Path, t
 
 def test_resume_is_exact(folder: Path, tmp_path: Path):
     made = table(folder, spelling=True, model={"dim": 16, "input": {"kind": "words"}})
-    made["train"] |= {"updates": 8, "save": 3, "validate": 4, "record": 1}
+    made["train"] |= {"updates": 8, "save_every": 3, "validate_every": 4, "log_every": 1}
     front.train(made, to=tmp_path / "straight")
 
     def stop(record: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ def test_a_run_goes_on_with_another_ones_words_and_labels(
     trained: Predictor, folder: Path, tmp_path: Path
 ):
     made = table(folder)
-    made["train"] |= {"updates": 1, "validate": 0}
+    made["train"] |= {"updates": 1, "validate_every": 0}
     after = front.train(made, to=tmp_path / "on", start_from=trained.run.folder)
     one, other = (run.run.folder / "source.tokenizer.json" for run in (trained, after))
     assert one.read_text() == other.read_text()
@@ -279,13 +279,13 @@ def test_data_that_cannot_be_learnt_from_leaves_no_run(tmp_path: Path, content: 
 def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
     data = table(folder)["data"]
     for rule, count in (("cut", 500), ("skip", 500)):
-        made = table(folder, data=data | {"longest": 6, "too_long": rule}) | {"held_out": {}}
+        made = table(folder, data=data | {"max_length": 6, "on_too_long": rule}) | {"held_out": {}}
         run = Run.create(tmp_path / rule, from_table(made))
         lengths = Shelf(run.folder / "store", "train").lengths
         assert lengths.max() == 6
         assert (len(lengths) == count) is (rule == "cut")
         report = json.loads((run.folder / "data.json").read_text())
-        assert report["skipped"]["more than 6 symbols (data.longest)"] > 50
+        assert report["skipped"]["more than 6 symbols (data.max_length)"] > 50
         assert report["used"] == len(lengths)
 
 
@@ -296,7 +296,7 @@ def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
         ({"model": {"head": {"kind": "vocabulary"}}}, r"model.head.kind: 'vocabulary' is not for"),
         ({"data": {"train": ["x"], "columns": ["a"]}}, r"data.columns: the label's and the text's"),
         ({"model": {"input": {"kind": "words"}}}, r"model.input: to read characters, set spelling"),
-        ({"spelling": True, "tokenizer": {"kind": "bpe"}}, r"spelling: characters of words need"),
+        ({"characters": True, "tokenizer": {"kind": "bpe"}}, r"spelling: characters of words need"),
         ({"labels": {"kind": "several", "separator": ""}}, r"labels.separator"),
         ({"held_out": {"test": 0.1}}, r"held_out.test: data.test names files"),
     ],
@@ -309,7 +309,7 @@ def test_recipes_that_cannot_work_are_refused(folder: Path, change: dict[str, An
 def test_pretrained_vectors(folder: Path, tmp_path: Path):
     rows = "".join(f"{word} 1 2 3 4 5\n" for word in [*FILLERS, "GREAT", "fine"])
     (tmp_path / "vectors.txt").write_text(rows)
-    vectors = {"kind": "words", "reads": "words", "size": 5, "frozen": True}
+    vectors = {"kind": "words", "features": "words", "size": 5, "frozen": True}
     made = table(folder, model={"input": vectors | {"vectors": str(tmp_path / "vectors.txt")}})
     made["train"] |= {"updates": 2}
     told: list[str] = []
@@ -377,7 +377,7 @@ def test_the_temperature_is_stored_with_the_model(folder: Path, tmp_path: Path):
         "folder": str(tmp_path), "train": ["train.tsv"],
         "validation": ["validation.tsv"], "test": ["validation.tsv"],
     }  # fmt: skip
-    made["train"] |= {"validate": 0}
+    made["train"] |= {"validate_every": 0}
     model = front.train(made, to=tmp_path / "run")
     told = Checkpoint(tmp_path / "run" / "model").progress()["calibration"]
     head: Any = model.model.head

@@ -18,19 +18,19 @@ def test_real_sentences_do_not_depend_on_the_batch(
     for side in ("en", "de"):
         lines = (folder / f"train.lc.norm.tok.{side}").read_text(encoding="utf-8").split("\n")
         (tmp_path / f"train.{side}").write_text("\n".join(lines[:2000]) + "\n", encoding="utf-8")
-    stack = {"layers": 1, "heads": 4, "inner": 64, "norm": "pre"}
+    stack = {"layers": 1, "heads": 4, "feedforward": 64, "norm": "pre"}
     recipe = {
         "task": "translate",
         "data": {"folder": str(tmp_path), "train": ["train.en", "train.de"]},
-        "tokenizer": {"kind": "bpe", "size": 1000, "split": "blanks"},
+        "tokenizer": {"kind": "bpe", "vocabulary": 1000, "split": "blanks"},
         "batch": {"tokens": 1024},
         "model": {"dim": 32, "encoder": stack, "decoder": stack},
         "train": {
             "updates": 60,
-            "validate": 0,
-            "save": 60,
+            "validate_every": 0,
+            "save_every": 60,
             "threads": 1,
-            "optimizer": {"rate": 0.02},
+            "optimizer": {"learning_rate": 0.02},
         },
     }
     regard.train(recipe, to=tmp_path / "run")

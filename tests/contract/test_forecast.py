@@ -76,13 +76,13 @@ def table(tmp_path: Path) -> Write:
             "model": {**LINEAR, "head": FLAT | (head or {})},
             "train": {
                 "updates": 200,
-                "record": 1000,
-                "validate": 50,
-                "save": 50,
+                "log_every": 1000,
+                "validate_every": 50,
+                "save_every": 50,
                 "metric": "mse",
                 "threads": 1,
                 "precision": "float32",
-                "optimizer": {"rate": 0.02},
+                "optimizer": {"learning_rate": 0.02},
                 "schedule": {"kind": "cosine", "warmup": 5},
             },
         }
@@ -174,8 +174,15 @@ def test_nothing_is_better_than_what_can_be_known(table: Write, tmp_path: Path):
 @pytest.mark.parametrize(
     "encoder",
     [
-        {"kind": "rnn", "cell": "gru", "layers": 1, "directions": "one", "dropout": 0.0},
-        {"kind": "transformer", "layers": 1, "heads": 2, "inner": 32, "norm": "pre", "dropout": 0},
+        {"kind": "rnn", "cell": "gru", "layers": 1, "bidirectional": False, "dropout": 0.0},
+        {
+            "kind": "transformer",
+            "layers": 1,
+            "heads": 2,
+            "feedforward": 32,
+            "norm": "pre",
+            "dropout": 0,
+        },
     ],
     ids=["rnn", "transformer"],
 )
@@ -185,7 +192,7 @@ def test_other_encoders_learn(encoder, independent: bool, table: Write, tmp_path
     model["input"] = {"patch": 4, "stride": 2} if encoder["kind"] == "transformer" else {}
     window = {"normalise": "last", "independent": independent}
     made = table(waves(120), model=model, window=window)
-    made["train"] |= {"updates": 80, "optimizer": {"rate": 0.01}}
+    made["train"] |= {"updates": 80, "optimizer": {"learning_rate": 0.01}}
     run = Run.create(tmp_path / "run", recipe(made))
     task: Any = run.task
     untrained = build(run.recipe.model, task.sizes)
@@ -266,7 +273,7 @@ def test_gaussian_intervals_hold_what_they_promise(table: Write, tmp_path: Path)
 def test_resume_is_exact(table: Write, tmp_path: Path):
     model = {"dim": 8, "encoder": {"kind": "rnn", "layers": 1, "dropout": 0.2}, "input": {}}
     made = table(waves(100), model=model)
-    made["train"] |= {"updates": 9, "record": 1, "save": 3, "validate": 4}
+    made["train"] |= {"updates": 9, "log_every": 1, "save_every": 3, "validate_every": 4}
     front.train(made, to=tmp_path / "straight")
 
     def stop(record: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from tests import small_runs
 ROOMS = {"inputs": "input", "encoders": "encoder", "decoders": "decoder", "heads": "head"}
 PARTS = [(room, kind) for room in ROOMS for kind in kinds(room)]
 SMALL: dict[str, dict[str, Any]] = {
-    "transformer": {"layers": 1, "heads": 2, "inner": 16},
+    "transformer": {"layers": 1, "heads": 2, "feedforward": 16},
     "rnn": {"layers": 1},
     "ngrams": {"bits": 4},
 }
@@ -33,7 +33,7 @@ def fitting(room: str, kind: str, folder: Path) -> Run:
     """A run of the first task that takes the part; those that have it by default come first."""
     parts_of = {task: module("tasks", task).PARTS for task in small_runs.TASKS}
     order = sorted(small_runs.TASKS, key=lambda task: parts_of[task].get(ROOMS[room]) != kind)
-    spelt: dict[str, Any] = {"spelling": True}
+    spelt: dict[str, Any] = {"characters": True}
     for task, keys in [*((task, {}) for task in order), ("classify", spelt)]:
         parts = parts_of[task]
         if ROOMS[room] not in parts:

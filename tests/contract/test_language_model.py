@@ -28,7 +28,7 @@ from regard.types import ALL, Batch, Position, Term
 
 LINES = ["abc de", "fg hij", "k lmno"]
 """Read over and over, they leave no doubt about what follows."""
-TRANSFORMER = {"kind": "transformer", "layers": 1, "heads": 2, "inner": 32, "norm": "pre"}
+TRANSFORMER = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 32, "norm": "pre"}
 LSTM = {"kind": "rnn", "cell": "lstm", "layers": 2}
 GRU = {"kind": "rnn", "cell": "gru", "layers": 1}
 GREEDY = Part("greedy", greedy.Config())
@@ -68,13 +68,13 @@ def table(folder: Path) -> Write:
             },
             "train": {
                 "updates": 120,
-                "record": 1000,
-                "validate": 60,
-                "save": 60,
+                "log_every": 1000,
+                "validate_every": 60,
+                "save_every": 60,
                 "metric": "bits_per_character",
                 "threads": 1,
                 "precision": "float32",
-                "optimizer": {"rate": 0.02},
+                "optimizer": {"learning_rate": 0.02},
                 "schedule": {"kind": "cosine", "warmup": 5},
             },
         }
@@ -170,7 +170,7 @@ def test_a_broken_line_to_validate_by_is_refused_before_training(
     with pytest.raises(UserError, match=r"validation\.txt:2: not UTF-8.*data\.broken"):
         Run.create(tmp_path / "run", recipe(made))
     assert not (tmp_path / "run").exists()
-    made["data"] |= {"broken": "skip"}
+    made["data"] |= {"on_bad_line": "skip"}
     run = Run.create(tmp_path / "run", recipe(made))
     assert json.loads((run.folder / "data.json").read_text())["skipped"] == {"not UTF-8": 1}
     task: Any = run.task
@@ -235,7 +235,7 @@ class Stopped(Exception):
 @pytest.mark.parametrize("decoder", [LSTM, TRANSFORMER], ids=["lstm", "transformer"])
 def test_resume_is_exact(decoder: dict[str, Any], table: Write, tmp_path: Path):
     made = table(decoder)
-    made["train"] |= {"updates": 14, "record": 1, "save": 3, "validate": 4}
+    made["train"] |= {"updates": 14, "log_every": 1, "save_every": 3, "validate_every": 4}
     front.train(made, to=tmp_path / "straight")
 
     def stop(record: dict[str, Any]) -> None:
@@ -365,7 +365,7 @@ def test_windows_give_what_their_symbols_alone_would(table: Write, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_bits_of_pieces_are_shared_by_all_their_characters(kind: str, table: Write, tmp_path: Path):
-    made = table(LSTM, tokenizer={"kind": kind, "size": 300})
+    made = table(LSTM, tokenizer={"kind": kind, "vocabulary": 300})
     task, model = untrained(made, tmp_path / "run")
     [found] = task.score(uniform(model), ["abc de"])
     pieces = len(task.target.encode(["abc de"])[0]) + 1
@@ -444,7 +444,7 @@ def fresh(request: pytest.FixtureRequest, table: Write, folder: Path) -> tuple[T
     """Lines as texts of their own, by a model that has learnt nothing and is sure of little."""
     kinds = {name: TRANSFORMER | {"position": name, "limit": 13} for name in ("learned", "rotary")}
     made = table(kinds.get(request.param, LSTM), unit="line")
-    made["data"] |= {"longest": 12}
+    made["data"] |= {"max_length": 12}
     task, model = untrained(made, folder / f"fresh-{request.param}")
     with torch.no_grad():
         for parameter in model.parameters():
@@ -500,7 +500,7 @@ def test_log_probs_are_those_of_score(fresh: tuple[Task, Model]):
 
 def test_a_line_that_ends_inside_a_prompt_does_not_end_what_follows(fresh: tuple[Task, Model]):
     task, model = fresh
-    search = Part("greedy", greedy.Config(minimum=4))
+    search = Part("greedy", greedy.Config(min_length=4))
     [found] = task.predict(model, ["abc\nfg\n"], search, length=7)
     assert found.source == ["a", "b", "c", "<end>", "f", "g", "<end>"]
     assert len(found.tokens) >= 4
@@ -509,7 +509,7 @@ def test_a_line_that_ends_inside_a_prompt_does_not_end_what_follows(fresh: tuple
 
 def test_what_is_unknown_is_read_as_such_and_never_written(fresh: tuple[Task, Model]):
     task, model = fresh
-    search = Part("sample", sample.Config(minimum=40, temperature=5.0))
+    search = Part("sample", sample.Config(min_length=40, temperature=5.0))
     for found in task.predict(model, ["§§", "a§" * 40], search, length=40):
         assert found.status == "unknown"
         assert set(found.source) >= {"<unknown>"}
@@ -518,7 +518,7 @@ def test_what_is_unknown_is_read_as_such_and_never_written(fresh: tuple[Task, Mo
 
 @pytest.mark.parametrize("kind", ["character", "word", "bytes", "bpe", "unigram"])
 def test_input_and_output_together_are_the_text(kind: str, table: Write, tmp_path: Path):
-    made = table(LSTM, tokenizer={"kind": kind, "size": 300})
+    made = table(LSTM, tokenizer={"kind": kind, "vocabulary": 300})
     task, model = untrained(made, tmp_path / "run")
     search = Part("sample", sample.Config(temperature=4.0, samples=3))
     for prompt in ("", "abc de", "abc de\n", "\nfg", "k lmno\nabc"):

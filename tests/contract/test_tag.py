@@ -24,12 +24,12 @@ from regard.train.checkpoint import Checkpoint
 from regard.types import Position
 
 SMALL: dict[str, dict[str, Any]] = {
-    "transformer": {"layers": 1, "heads": 2, "inner": 32},
+    "transformer": {"layers": 1, "heads": 2, "feedforward": 32},
     "linear": {"window": 1},
 }
 SUFFIXES = {"s": "B-N", "ing": "B-V", "ed": "B-V", "": "O"}
 FIELD = {"crf": True}
-SPELT = {"kind": "words", "size": 8, "spelling": {"size": 24, "symbol": 8}}
+SPELT = {"kind": "words", "size": 8, "characters": {"size": 24, "symbol": 8}}
 
 
 def sentence(dice: random.Random) -> list[tuple[str, str]]:
@@ -74,7 +74,7 @@ def table(folder: Path, **sections: Any) -> dict[str, Any]:
     """A recipe; `sections` add to its own."""
     made: dict[str, Any] = {
         "task": "tag",
-        "spelling": True,
+        "characters": True,
         "data": {"folder": str(folder), "train": ["train.txt"], "test": ["test.txt"]},
         "held_out": {"validation": 0.1},
         "tokenizer": {"kind": "word"},
@@ -86,13 +86,13 @@ def table(folder: Path, **sections: Any) -> dict[str, Any]:
         },
         "train": {
             "updates": 80,
-            "record": 1000,
-            "validate": 40,
-            "save": 40,
+            "log_every": 1000,
+            "validate_every": 40,
+            "save_every": 40,
             "metric": "f1",
             "threads": 1,
             "precision": "float32",
-            "optimizer": {"rate": 0.02},
+            "optimizer": {"learning_rate": 0.02},
             "schedule": {"kind": "cosine", "warmup": 5},
         },
     }
@@ -208,7 +208,7 @@ def test_an_encoder_that_gives_other_positions_is_refused(folder: Path, tmp_path
 @pytest.mark.parametrize("kind", ["word", "bpe", "character"])
 def test_the_first_piece_of_a_word_stands_for_it(kind: str, folder: Path, tmp_path: Path):
     tokens = {"input": {"kind": "tokens"}}
-    made = table(folder, spelling=False, tokenizer={"kind": kind, "size": 270}, model=tokens)
+    made = table(folder, spelling=False, tokenizer={"kind": kind, "vocabulary": 270}, model=tokens)
     task, model = untrained(made, tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     lengths = batch["source_mask"].sum(1)
@@ -230,7 +230,7 @@ def test_the_first_piece_of_a_word_stands_for_it(kind: str, folder: Path, tmp_pa
 def test_resume_is_exact(folder: Path, tmp_path: Path):
     made = table(folder)
     made["model"]["head"] = {"crf": True, "dropout": 0.1}
-    made["train"] |= {"updates": 8, "save": 3, "validate": 4, "record": 1}
+    made["train"] |= {"updates": 8, "save_every": 3, "validate_every": 4, "log_every": 1}
     front.train(made, to=tmp_path / "straight")
 
     def stop(record: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ def test_real_values_are_learnt_in_their_own_units(tmp_path: Path):
     (tmp_path / "test.jsonl").write_text("".join(lines[240:]))
     made = table(tmp_path, labels={"kind": "real"}, model={"input": {"kind": "tokens"}})
     made["data"] |= {"train": ["train.jsonl"], "test": ["test.jsonl"]}
-    made["train"] |= {"metric": "mse", "updates": 150, "validate": 75}
+    made["train"] |= {"metric": "mse", "updates": 150, "validate_every": 75}
     model = front.train(made, to=tmp_path / "run")
     scores, outputs = model.evaluate("test")
     spread = 50**2 * 0.75
@@ -310,7 +310,7 @@ def test_proteins_are_read_residue_by_residue(tmp_path: Path):
     made = table(tmp_path, unit="characters", model={"input": {"kind": "tokens"}})
     made["data"] = {"folder": str(tmp_path)} | dict.fromkeys(files.PARTS, names)
     made["held_out"] = {}
-    made["train"] |= {"updates": 30, "validate": 30, "metric": "accuracy"}
+    made["train"] |= {"updates": 30, "validate_every": 30, "metric": "accuracy"}
     model = front.train(made, to=tmp_path / "run")
     task: Any = model.task
     assert task.tags.labels.names == ("E", "H")  # what the mask hides is not learnt
@@ -386,10 +386,10 @@ def test_data_that_cannot_be_learnt_from_leaves_no_run(tmp_path: Path, content: 
 
 
 def test_long_sentences_are_cut_after_a_whole_word(folder: Path, tmp_path: Path):
-    tokenizer = {"kind": "character", "size": 60}
-    data = table(folder)["data"] | {"longest": 11, "too_long": "cut"}
+    tokenizer = {"kind": "character", "vocabulary": 60}
+    data = table(folder)["data"] | {"max_length": 11, "on_too_long": "cut"}
     made = table(folder, data=data, tokenizer=tokenizer, model={"input": {"kind": "tokens"}})
-    task, _ = untrained(made | {"held_out": {}, "spelling": False}, tmp_path / "run")
+    task, _ = untrained(made | {"held_out": {}, "characters": False}, tmp_path / "run")
     shelf = Shelf(task.folder / "store", "train")
     assert shelf.lengths.max() <= 11
     for n in range(20):
@@ -404,7 +404,7 @@ def test_long_sentences_are_cut_after_a_whole_word(folder: Path, tmp_path: Path)
         ({"train": {"metric": "mse"}}, r"train.metric: 'mse' is not one of nll, accuracy, f1"),
         ({"model": {"head": {"kind": "labels"}}}, r"model.head.kind: 'labels' is not for the task"),
         ({"tokenizer": {"kind": "bpe"}}, r"spelling: characters of words need tokenizer.kind"),
-        ({"spelling": False}, r"model.input: to read characters, set spelling = true"),
+        ({"characters": False}, r"model.input: to read characters, set spelling = true"),
         ({"tokenizer": {"kind": "word", "split": "punctuation"}}, r"tokenizer.split: words come"),
         (
             {"labels": {"kind": "real"}, "train": {"metric": "mae"}, "model": {"head": FIELD}},
@@ -420,7 +420,7 @@ def test_recipes_that_cannot_work_are_refused(folder: Path, change: dict[str, An
 
 def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     made = table(folder)
-    made["train"] |= {"updates": 2, "validate": 2}
+    made["train"] |= {"updates": 2, "validate_every": 2}
     front.train(made, to=tmp_path / "run")
     run = str(tmp_path / "run")
     (tmp_path / "in.txt").write_text("babibos babibo\n\nbabibo\n")

@@ -72,7 +72,7 @@ def test_scores_do_not_depend_on_the_batch(predictor: regard.Predictor):
 
 
 def test_what_is_cut_before_it_is_scored_is_told(predictor: regard.Predictor):
-    long = " ".join(["lo"] * (predictor.task.config.data.longest + 1))  # type: ignore[attr-defined]
+    long = " ".join(["lo"] * (predictor.task.config.data.max_length + 1))  # type: ignore[attr-defined]
     right = corpus.translate("ka")
     found = predictor.score(["ka", long, "ka", "zz"], [right, right, "zz", right])
     assert [line["status"] for line in found] == ["ok", "cut", "unknown", "unknown"]
@@ -152,7 +152,7 @@ def test_one_vocabulary_or_two(tmp_path: Path):
 def test_pairs_can_be_learnt_both_ways(tmp_path: Path):
     joint = ("tokenizer.joint=true", "model.tie=all")
     there = prepared(tmp_path / "one", *joint).folder / "store"
-    both = prepared(tmp_path / "both", *joint, "pairs.both_ways=true").folder / "store"
+    both = prepared(tmp_path / "both", *joint, "pairs.both_directions=true").folder / "store"
     one, other, left, right = (
         [row.tolist() for row in map(store.__getitem__, range(len(store)))]
         for folder in (there, both)
@@ -164,7 +164,7 @@ def test_pairs_can_be_learnt_both_ways(tmp_path: Path):
         both / "validation.source.tokens"
     ).read_bytes(), "only training goes both ways"
     with pytest.raises(RecipeError, match=r"pairs\.both_ways: it needs one vocabulary"):
-        prepared(tmp_path / "apart", "pairs.both_ways=true")
+        prepared(tmp_path / "apart", "pairs.both_directions=true")
 
 
 def test_batches_hold_both_sides(tmp_path: Path):
@@ -191,7 +191,7 @@ def test_collate_by_hand():
 
 @pytest.mark.parametrize("rule", ["skip", "cut", "refuse"])
 def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
-    changes = ("data.longest=3", f"data.too_long={rule}")
+    changes = ("data.max_length=3", f"data.on_too_long={rule}")
     lengths = [len(line.split()) for line in corpus.sentences(80)]
     if rule == "refuse":
         with pytest.raises(UserError, match=r"train\.source:\d+: more than 3 symbols"):
@@ -209,7 +209,7 @@ def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
     met = sum(n > 3 for n in lengths + checked)
     assert list(report["skipped"].values()) == [met]
     [told] = run.met()
-    assert f"{met} × more than 3 symbols (data.longest)" in told and "data.json" in told
+    assert f"{met} × more than 3 symbols (data.max_length)" in told and "data.json" in told
 
 
 def test_what_is_left_out_of_validation_is_told_too(tmp_path: Path):
@@ -236,7 +236,7 @@ def test_a_set_that_is_not_here_is_told_with_its_key(
 
 
 def test_a_line_that_cannot_be_read_keeps_its_place_in_evaluation(tmp_path: Path):
-    run = prepared(tmp_path, "data.broken=skip")
+    run = prepared(tmp_path, "data.on_bad_line=skip")
     path = tmp_path / "corpus" / "test.source"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], b"\xff\n", *lines[2:]]))
@@ -254,7 +254,7 @@ def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
 
 
 def test_nothing_left_to_learn_from(tmp_path: Path):
-    changes = ("data.longest=1", "tokenizer.kind=character")
+    changes = ("data.max_length=1", "tokenizer.kind=character")
     with pytest.raises(RecipeError, match=r"data\.longest: no pair of data\.train"):
         prepared(tmp_path, *changes)
     assert not (tmp_path / "run").exists()
@@ -302,8 +302,8 @@ def test_one_batch_is_learnt_by_heart(tmp_path: Path):
         corpus.write(tmp_path / "corpus", train=6, validation=6),
         *quiet,
         "train.updates=150",
-        "train.record=50",
-        "train.validate=0",
+        "train.log_every=50",
+        "train.validate_every=0",
         "batch.tokens=500",
         to=tmp_path / "run",
         callback=records.append,
@@ -330,8 +330,8 @@ def test_the_side_that_is_too_long_is_named(tmp_path: Path):
     (tmp_path / "b").write_text("x x x x\ny\n")
     table = {
         "train": [str(tmp_path / "a"), str(tmp_path / "b")],
-        "longest": 3,
-        "too_long": "refuse",
+        "max_length": 3,
+        "on_too_long": "refuse",
     }
     recipe = config.from_table(
         {"task": "translate", "data": table, "tokenizer": {"kind": "word"}, "model": {"dim": 16}}
@@ -386,7 +386,7 @@ def test_choices_of_the_recipe_go_with_the_run(tmp_path: Path):
     path.unlink()
     met = json.loads((run.folder / "data.json").read_text(encoding="utf-8"))
     assert met["skipped"]["symbols that no training text has"] == 1
-    assert met["skipped"]["more than 20 symbols (data.longest)"] == 1
+    assert met["skipped"]["more than 20 symbols (data.max_length)"] == 1
     right = (folder / "validation.target").read_text(encoding="utf-8").splitlines()
     lacking = sum(line not in CHOSEN for line in right)
     assert met["skipped"]["targets that output.choices lacks"] == lacking > 0
@@ -418,7 +418,7 @@ def test_what_the_choices_lack_is_told_by_what_can_be_written(tmp_path: Path):
     (folder / "validation.source").write_text("ka\nlo\nmi\n", encoding="utf-8")
     (folder / "validation.target").write_text("HAUS\nHund | Baum Rot\nHund\n", encoding="utf-8")
     changes = ["tokenizer.lowercase=true", "output.choices=choices.txt"]
-    changes += ["evaluation.alternatives=' | '"]
+    changes += ["evaluation.multiple_references=' | '"]
     run = Run.create(tmp_path / "run", config.load(recipe, changes))
     met = json.loads((run.folder / "data.json").read_text(encoding="utf-8"))
     assert met["skipped"] == {"targets that output.choices lacks": 1}
@@ -459,5 +459,5 @@ def test_choices_that_a_recipe_cannot_have(tmp_path: Path):
     with pytest.raises(RecipeError, match=r"output\.choices: .*words\.txt: there is no such file"):
         prepared(tmp_path, "output.choices=words.txt")
     with pytest.raises(RecipeError, match=r"search\.minimum: the choices say how long"):
-        prepared(tmp_path, "output.choices=words.txt", "search.minimum=2")
+        prepared(tmp_path, "output.choices=words.txt", "search.min_length=2")
     assert not (tmp_path / "run").exists()

@@ -41,7 +41,7 @@ def half(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "curves", lambda records, path: None)
         for name, seed in (("run", 3), ("stranger", 4)):
-            changes = (f"seed={seed}", "train.validate=0", "train.keep=9")
+            changes = (f"seed={seed}", "train.validate_every=0", "train.keep=9")
             regard.train(recipe, *changes, to=folder / name)
             for left in ("model", "checkpoints/00000012"):
                 shutil.rmtree(folder / name / left)

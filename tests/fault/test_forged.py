@@ -25,16 +25,16 @@ SECONDS = 2.0
 MEMORY = 300 << 20
 pytestmark = pytest.mark.timeout(3600)
 RNN = {"kind": "rnn", "cell": "gru", "layers": 1}
-BLOCK = {"kind": "transformer", "layers": 1, "heads": 2, "inner": 8}
+BLOCK = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 8}
 TRAIN = {
-    "updates": 6, "save": 2, "keep": 3, "average": 2, "record": 2, "validate": 3, "metric": "nll",
-    "threads": 1, "precision": "float32", "device": "cpu", "memory": 1.0,
-    "optimizer": {"rate": 0.01}, "schedule": {"warmup": 2},
+    "updates": 6, "save_every": 2, "keep": 3, "average": 2, "log_every": 2, "validate_every": 3,
+    "metric": "nll", "threads": 1, "precision": "float32", "device": "cpu", "memory": 1.0,
+    "optimizer": {"learning_rate": 0.01}, "schedule": {"warmup": 2},
 }  # fmt: skip
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "translate": ("translate", {
         "model": {"dim": 8, "encoder": BLOCK, "decoder": BLOCK},
-        "tokenizer": {"kind": "bpe", "size": 300},
+        "tokenizer": {"kind": "bpe", "vocabulary": 300},
         "output": {"choices": "text.target"},
         "evaluation": {"lines": 0},
     }),
@@ -47,13 +47,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     }),
     "classify": ("classify", {
         "model": {"dim": 8, "encoder": BLOCK, "input": {"kind": "words"}},
-        "spelling": True,
+        "characters": True,
         "tokenizer": {"kind": "word"},
         "held_out": {"validation": 0.2},
     }),
     "tag": ("tag", {
         "model": {"dim": 8, "encoder": RNN, "head": {"crf": True}},
-        "tokenizer": {"kind": "unigram", "size": 300},
+        "tokenizer": {"kind": "unigram", "vocabulary": 300},
         "held_out": {"validation": 0.2},
     }),
     "numbers": ("tag", {

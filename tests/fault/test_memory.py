@@ -124,7 +124,7 @@ def trained(
             updates=3,
             accumulate=2,
             validate=0,
-            optimizer=optimizer.Config(rate=0.1),
+            optimizer=optimizer.Config(learning_rate=0.1),
             schedule=schedule.Config(kind="constant", warmup=0),
         ),
         seed=1,
@@ -255,7 +255,7 @@ def long_line(folder: Path) -> Path:
 def test_an_example_that_does_not_fit_is_named(policy: str, tmp_path: Path):
     """Example 30, of 200 words, where others have at most 5."""
     recipe = long_line(tmp_path / "data")
-    changes = ["data.longest=300", f"train.oversized={policy}", "train.trace=true"]
+    changes = ["data.max_length=300", f"train.oversized={policy}", "train.trace=true"]
     run = Run.create(tmp_path / "first", config.load(recipe, changes))
     objective = Objective(build(run.recipe.model, run.task.sizes), run.task.loss)
     room = 3 * one_row(Memory(objective), tiny_batches(run))

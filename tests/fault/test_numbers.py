@@ -118,7 +118,7 @@ def test_nothing_bad_is_learnt_or_saved(
     steps = amount(6, 100)
     harms = list(HARMS.values())
     Poisoned.harm = {2 * n + 2: harms[n % len(harms)] for n in range(steps)}
-    changes = (f"train.updates={2 * steps + 1}", "train.validate=0", "train.save=2")
+    changes = (f"train.updates={2 * steps + 1}", "train.validate_every=0", "train.save_every=2")
     run = regard.train(tiny.write(kind, tmp_path / "data"), *changes, to=tmp_path / "run").run
     bad = [u for u in Poisoned.harm if not torch.equal(watch.weights[u], watch.weights[u - 1])]
     moved = [u for u in range(1, 2 * steps + 2) if u not in Poisoned.harm]
@@ -134,7 +134,12 @@ def test_nothing_bad_is_learnt_or_saved(
     tally("poisoned steps, no bad update and no bad checkpoint", steps)
 
 
-SICK = ("train.refusals=2", "train.save=4", "train.validate=3", "train.schedule.kind=constant")
+SICK = (
+    "train.max_nonfinite=2",
+    "train.save_every=4",
+    "train.validate_every=3",
+    "train.schedule.kind=constant",
+)
 
 
 def sick(recipe: Path, folder: Path, watch: Watch, *changes: str, **options: Any) -> Run:
@@ -196,7 +201,7 @@ def test_going_back_keeps_a_damaged_checkpoint(watch: Watch, tmp_path: Path):
             weights = newest / "model.safetensors"
             weights.write_bytes(weights.read_bytes()[:-9])
 
-    changes = ("train.save=3", "train.validate=0", "train.keep=3")
+    changes = ("train.save_every=3", "train.validate_every=0", "train.keep=3")
     run = sick(recipe, tmp_path / "run", watch, *changes, callback=tear)
     assert torn == ["00000006"]
     assert (folder / "00000006.damaged" / "model.safetensors").is_file()
@@ -208,8 +213,8 @@ def test_going_back_keeps_a_damaged_checkpoint(watch: Watch, tmp_path: Path):
 def test_after_so_many_setbacks_it_stops(watch: Watch, tmp_path: Path):
     recipe = tiny.write("lstm", tmp_path / "data")
     with pytest.raises(UserError, match=r"3 updates in a row .* rate lowered 1 times") as error:
-        sick(recipe, tmp_path / "run", watch, "train.setbacks=1")
-    assert "train.optimizer.rate" in str(error.value), "what to do about it"
+        sick(recipe, tmp_path / "run", watch, "train.max_rollbacks=1")
+    assert "train.optimizer.learning_rate" in str(error.value), "what to do about it"
     last = Run(tmp_path / "run").find("last").weights()
     learnt = torch.cat([tensor.flatten() for tensor in last.values()])
     assert torch.equal(learnt.sort()[0], watch.weights[6].sort()[0]), "nothing after update 6"

@@ -29,14 +29,14 @@ from tests import corpus
 CHANGES = (
     "train.updates=24",
     "train.accumulate=2",
-    "train.record=5",
-    "train.validate=3",
-    "train.save=4",
+    "train.log_every=5",
+    "train.validate_every=3",
+    "train.save_every=4",
     "train.keep=3",
     "train.average=3",
     "train.patience=6",
     "model.encoder.dropout=0.2",
-    "model.decoder.inner_dropout=0.2",
+    "model.decoder.feedforward_dropout=0.2",
     "evaluation.lines=2",
     "batch.tokens=26",
 )
@@ -371,7 +371,7 @@ def other(folder: Path) -> Path:
 
 def test_training_goes_on_from_another_runs_model(whole: Run, tmp_path: Path):
     recipe = other(tmp_path / "data")
-    changes = ("train.updates=1", "train.optimizer.rate=1e-9", "tokenizer.kind=bpe")
+    changes = ("train.updates=1", "train.optimizer.learning_rate=1e-9", "tokenizer.kind=bpe")
     predictor = regard.train(recipe, *changes, to=tmp_path / "run", start_from=whole.folder)
     for side in ("source", "target"):
         name = f"{side}.tokenizer.json"
@@ -386,7 +386,7 @@ def test_going_on_is_resumed_like_any_run(whole: Run, tmp_path: Path):
     """Also where the first run is gone and the second had saved nothing yet."""
     recipe, first = other(tmp_path / "data"), tmp_path / "first"
     shutil.copytree(whole.folder, first)
-    changes = ("train.updates=7", "train.record=2", "train.save=5")
+    changes = ("train.updates=7", "train.log_every=2", "train.save_every=5")
     folders = [tmp_path / "straight", tmp_path / "stopped"]
     regard.train(recipe, *changes, to=folders[0], start_from=first)
     with pytest.raises(Stop):

@@ -13,13 +13,13 @@ from tests.fault import tiny
 
 TRAIN = {
     "updates": 8,
-    "record": 4,
-    "validate": 2,
-    "save": 2,
+    "log_every": 4,
+    "validate_every": 2,
+    "save_every": 2,
     "device": "cpu",
     "threads": 1,
     "precision": "float32",
-    "optimizer": {"rate": 0.01},
+    "optimizer": {"learning_rate": 0.01},
 }
 SMALL = {"kind": "rnn", "cell": "gru", "layers": 1}
 SENTENCES = ("a dog runs", "two dogs play in the snow", "a man sits", "the men play", "snow falls")
@@ -30,7 +30,7 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "translate": (
         {
             "data": {"train": ["train.tsv"], "validation": ["validation.tsv"]},
-            "evaluation": {"lines": 4, "alternatives": "|"},
+            "evaluation": {"lines": 4, "multiple_references": "|"},
             "tokenizer": {"kind": "word"},
         },
         {"encoder": SMALL, "decoder": SMALL},

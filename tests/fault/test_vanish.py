@@ -29,7 +29,9 @@ def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun(tmp_path: Path, *keys: str) -> Run:
     recipe = tiny.write("lstm", tmp_path / "data")
-    return Run.create(tmp_path / "run", load(recipe, ["train.validate=0", "train.keep=9", *keys]))
+    return Run.create(
+        tmp_path / "run", load(recipe, ["train.validate_every=0", "train.keep=9", *keys])
+    )
 
 
 def disturbed(run: Run, harm: Callable[[Path], None]) -> str:
@@ -64,7 +66,7 @@ def replace(folder: Path) -> None:
 def test_a_renamed_folder_is_named_and_goes_on_under_its_new_name(tmp_path: Path, record: int):
     straight = begun(tmp_path / "straight")
     train(straight)
-    run, moved = begun(tmp_path, f"train.record={record}"), tmp_path / "moved"
+    run, moved = begun(tmp_path, f"train.log_every={record}"), tmp_path / "moved"
     said = disturbed(run, rename)
     assert str(run.folder) in said
     assert "renamed" in said
@@ -79,7 +81,7 @@ def test_a_renamed_folder_is_named_and_goes_on_under_its_new_name(tmp_path: Path
 
 
 def test_a_deleted_folder_is_named(tmp_path: Path):
-    run = begun(tmp_path, "train.record=1000")
+    run = begun(tmp_path, "train.log_every=1000")
     said = disturbed(run, shutil.rmtree)
     assert str(run.folder) in said
     assert "renamed or deleted" in said
@@ -88,7 +90,7 @@ def test_a_deleted_folder_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize("record", [1, 1000], ids=["at a record", "at a save"])
 def test_nothing_is_written_into_a_folder_that_took_the_name(tmp_path: Path, record: int):
-    run = begun(tmp_path, f"train.record={record}")
+    run = begun(tmp_path, f"train.log_every={record}")
     said = disturbed(run, replace)
     assert str(run.folder) in said
     assert content(run.folder) == {name: text.encode() for name, text in FOREIGN.items()}

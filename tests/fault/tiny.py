@@ -18,9 +18,9 @@ TRAIN = """
 [train]
 updates = 12
 accumulate = 2
-record = 5
-validate = 4
-save = 3
+log_every = 5
+validate_every = 4
+save_every = 3
 keep = 2
 average = 2
 threads = 1
@@ -28,7 +28,7 @@ precision = "float32"
 device = "cpu"
 
 [train.optimizer]
-rate = 0.01
+learning_rate = 0.01
 
 [train.schedule]
 warmup = 6

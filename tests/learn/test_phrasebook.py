@@ -15,20 +15,20 @@ def test_the_phrasebook_is_learnt(tmp_path: Path):
         pairs = phrasebook.pairs("en-de", part, count)
         lines = (f"{source}\t{target}\n" for source, target in pairs)
         (tmp_path / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
-    stack = {"layers": 1, "heads": 4, "inner": 128, "norm": "pre", "dropout": 0.0}
+    stack = {"layers": 1, "heads": 4, "feedforward": 128, "norm": "pre", "dropout": 0.0}
     recipe = {
         "task": "translate",
         "data": {"folder": str(tmp_path)}
         | {part: [f"{part}.tsv"] for part in ("train", "validation", "test")},
-        "tokenizer": {"kind": "bpe", "size": 1500},
+        "tokenizer": {"kind": "bpe", "vocabulary": 1500},
         "batch": {"tokens": 1500},
         "model": {"dim": 64, "encoder": stack, "decoder": stack},
         "train": {
             "updates": 300,
-            "validate": 150,
-            "save": 150,
+            "validate_every": 150,
+            "save_every": 150,
             "threads": 1,
-            "optimizer": {"rate": 0.01},
+            "optimizer": {"learning_rate": 0.01},
             "schedule": {"kind": "cosine", "warmup": 30},
         },
         "evaluation": {"lines": 20},

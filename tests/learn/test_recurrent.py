@@ -30,10 +30,10 @@ def table(tokenizer: dict[str, Any], **changes: Any) -> dict[str, Any]:
         },
         "train": {
             "updates": 240,
-            "validate": 120,
-            "save": 120,
+            "validate_every": 120,
+            "save_every": 120,
             "threads": 1,
-            "optimizer": {"rate": 0.01},
+            "optimizer": {"learning_rate": 0.01},
             "schedule": {"kind": "cosine", "warmup": 20},
         },
     } | changes
@@ -83,7 +83,11 @@ def test_the_rules_of_the_made_up_language():
 def test_letters_become_phonemes_by_their_neighbours(tmp_path: Path):
     recipe = table(
         {"kind": "word", "joint": False},
-        evaluation={"metrics": ["line_error_rate", "per"], "alternatives": " | ", "lines": 10},
+        evaluation={
+            "metrics": ["line_error_rate", "per"],
+            "multiple_references": " | ",
+            "lines": 10,
+        },
     )
     model = train(
         tmp_path,

@@ -26,7 +26,7 @@ def corpus(folder, counts, seed=1):
 
 
 def recipe(folder):
-    stack = {"layers": 1, "heads": 2, "inner": 128, "norm": "pre", "dropout": 0.0}
+    stack = {"layers": 1, "heads": 2, "feedforward": 128, "norm": "pre", "dropout": 0.0}
     parts = ("train", "validation", "test")
     return {
         "task": "translate",
@@ -36,10 +36,10 @@ def recipe(folder):
         "model": {"dim": 64, "encoder": stack, "decoder": stack, "head": {"smoothing": 0.0}},
         "train": {
             "updates": 400,
-            "validate": 200,
-            "save": 200,
+            "validate_every": 200,
+            "save_every": 200,
             "threads": 1,
-            "optimizer": {"rate": 0.005},
+            "optimizer": {"learning_rate": 0.005},
             "schedule": {"kind": "cosine", "warmup": 50},
         },
         "evaluation": {"tokenize": "none", "lines": 10},

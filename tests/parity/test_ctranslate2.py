@@ -40,7 +40,7 @@ VARIANTS = {
     "silu, halves": recipe_of(activation="silu", layout="halves", normalisation="rms"),
     "swiglu, rotary": recipe_of(activation="swiglu", position="rotary", norm="pre"),
     "learned": recipe_of(position="learned", limit=34),
-    "one-hot": recipe_of("data.longest=8", position="one_hot", limit=16),
+    "one-hot": recipe_of("data.max_length=8", position="one_hot", limit=16),
     "no positions": recipe_of(position="none"),
     "unlike halves": recipe_of(
         "model.encoder.normalisation=rms",
@@ -56,7 +56,7 @@ def test_every_variant_scores_and_searches_alike(name: str, tmp_path: Path):
     recipe = VARIANTS[name]
     model = random_model(recipe)
     engine = converted(model, recipe, tmp_path)
-    longest = recipe.task.data.longest
+    longest = recipe.task.data.max_length
     sources = random_rows(SOURCES, 1, 2, 5, 5, min(13, longest), longest)
     targets = random_rows(TARGETS, 3, 1, 0, 9, 6, longest)
     for theirs, ours in zip(
@@ -77,12 +77,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Engine]:
 
 SEARCHES = {
     "greedy": Part("greedy", greedy.Config()),
-    "greedy with a minimum": Part("greedy", greedy.Config(minimum=3)),
+    "greedy with a minimum": Part("greedy", greedy.Config(min_length=3)),
     "one beam": Part("beam", beam.Config(beams=1, length_penalty=0.7)),
     "no length penalty": Part("beam", beam.Config(beams=4, nbest=3, length_penalty=0.0)),
     "some length penalty": Part("beam", beam.Config(beams=3, nbest=3, length_penalty=0.6)),
-    "a minimum": Part("beam", beam.Config(beams=4, nbest=4, minimum=4)),
-    "a minimum beyond some caps": Part("beam", beam.Config(beams=3, nbest=2, minimum=10)),
+    "a minimum": Part("beam", beam.Config(beams=4, nbest=4, min_length=4)),
+    "a minimum beyond some caps": Part("beam", beam.Config(beams=3, nbest=2, min_length=10)),
     "patience": Part("beam", beam.Config(beams=4, nbest=4, patience=2.0)),
     "impatience": Part("beam", beam.Config(beams=4, nbest=2, patience=0.5)),
     "many beams": Part("beam", beam.Config(beams=27, nbest=9)),
@@ -191,7 +191,7 @@ def test_a_forced_prefix_counts_as_output_there_too(minimum: int, tiny: tuple[Mo
     """
     model, engine = tiny
     [source], [prefix] = random_rows(SOURCES, 5), random_rows(TARGETS, 3)
-    search = Part("beam", beam.Config(beams=4, nbest=1, length_penalty=0.0, minimum=minimum))
+    search = Part("beam", beam.Config(beams=4, nbest=1, length_penalty=0.0, min_length=minimum))
     result = engine._translator.translate_batch(
         [conversion.names([*source, END])],
         target_prefix=[conversion.names(prefix)],

@@ -49,13 +49,19 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> front.Predictor:
     targets = (" ".join(words[word] for word in line.split()) for line in lines)
     (folder / "target.txt").write_text("".join(f"{line}\n" for line in targets))
     files = [str(folder / "source.txt"), str(folder / "target.txt")]
-    part = {"layers": 1, "heads": 2, "inner": 32, "dropout": 0.0}
+    part = {"layers": 1, "heads": 2, "feedforward": 32, "dropout": 0.0}
     table = {
         "task": "translate",
-        "data": {"train": files, "validation": files, "longest": 12},
-        "tokenizer": {"size": 290},
+        "data": {"train": files, "validation": files, "max_length": 12},
+        "tokenizer": {"vocabulary": 290},
         "model": {"dim": 32, "encoder": part, "decoder": part},
-        "train": {"updates": 60, "validate": 0, "save": 30, "device": "cpu", "threads": 1},
+        "train": {
+            "updates": 60,
+            "validate_every": 0,
+            "save_every": 30,
+            "device": "cpu",
+            "threads": 1,
+        },
         "output": {"extra": 5},
         "evaluation": {"lines": 0},
     }
@@ -350,9 +356,9 @@ def test_a_failing_export_leaves_nothing(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"kind": "bpe", "size": 300},
-        {"kind": "bpe", "size": 300, "split": "blanks", "lowercase": True},
-        {"kind": "unigram", "size": 300},
+        {"kind": "bpe", "vocabulary": 300},
+        {"kind": "bpe", "vocabulary": 300, "split": "blanks", "lowercase": True},
+        {"kind": "unigram", "vocabulary": 300},
         {"kind": "word"},
         {"kind": "character", "lowercase": True},
         {"kind": "bytes"},

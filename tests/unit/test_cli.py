@@ -192,7 +192,7 @@ def test_what_cannot_be_is_refused_in_one_line(
 def test_train_writes_json_alone_to_stdout(call, tmp_path: Path):
     recipe = corpus.write(tmp_path)
     folder = tmp_path / "runs" / "mine"
-    result = call("train", recipe, "train.updates=4", "train.record=2", "--to", folder, "--json")
+    result = call("train", recipe, "train.updates=4", "train.log_every=2", "--to", folder, "--json")
     assert result.code == 0
     kinds = [(r["kind"], r["update"]) for r in result.objects]
     assert kinds == [("start", 0), ("train", 2), ("train", 4), ("validation", 4)]
@@ -207,13 +207,13 @@ def test_changes_may_stand_anywhere(call, tmp_path: Path, monkeypatch: pytest.Mo
     recipe = corpus.write(tmp_path / "corpus")
     monkeypatch.chdir(tmp_path)
     result = call(
-        "train", recipe, "train.updates=2", "--to", "rate=1", "train.save=1", "--json",
-        "train.validate=1", "seed=4", f"--from={corpus.trained()}", "train.record=1",
+        "train", recipe, "train.updates=2", "--to", "rate=1", "train.save_every=1", "--json",
+        "train.validate_every=1", "seed=4", f"--from={corpus.trained()}", "train.log_every=1",
     )  # fmt: skip
     assert result.code == 0, result.err
     chosen = config.load(tmp_path / "rate=1" / "recipe.toml")
     assert chosen.seed == 4
-    assert (chosen.train.updates, chosen.train.save, chosen.train.validate) == (2, 1, 1)
+    assert (chosen.train.updates, chosen.train.save_every, chosen.train.validate_every) == (2, 1, 1)
 
 
 @pytest.mark.parametrize("verb", ["train", "doctor"])
@@ -250,14 +250,14 @@ def test_evaluate(call, tmp_path: Path):
     assert scores["part"] == "validation"
     assert {"bleu", "chrf"} <= scores["scores"].keys()
     assert scores["scores"]["chrf"]["signature"].startswith("nrefs:1")
-    other = call("evaluate", corpus.trained(), "--against", corpus.trained(), "--json")
+    other = call("evaluate", corpus.trained(), "--baseline", corpus.trained(), "--json")
     assert other.objects[0]["comparison"]["scores"]["bleu"][0]["p"] is None
 
 
 def test_evaluate_against_another_run(call, tmp_path: Path):
     other = tmp_path / "other"
     regard.train(corpus.write(tmp_path / "corpus"), "train.updates=2", to=other)
-    arguments = ("evaluate", corpus.trained(), "--against", other)
+    arguments = ("evaluate", corpus.trained(), "--baseline", other)
     mine, theirs = call(*arguments, "--json").objects[0]["comparison"]["scores"]["chrf"]
     assert (mine["system"], theirs["system"]) == (str(corpus.trained()), str(other))
     assert mine["p"] is None and 0 < theirs["p"] < 0.05
@@ -307,7 +307,7 @@ def test_predict_in_detail(call):
     assert empty == {"text": "", "status": "empty", "score": 0.0}
     assert cut["status"] == "cut"
     assert result.err == "regard: standard input:3: too long to be read: cut\n"
-    assert len(cut["source"]) == 21, "data.longest and the end"
+    assert len(cut["source"]) == 21, "data.max_length and the end"
     for found in (short, cut):
         count = len(found["tokens"])
         assert count == len(found["log_probs"]) == len(found["alignment"])

@@ -19,7 +19,7 @@ from regard.plots.comparison import comparison_figure
 from regard.tasks import Prediction
 from tests import corpus
 
-SMALL = ("train.updates=12", "train.validate=6", "train.save=6", "train.record=3")
+SMALL = ("train.updates=12", "train.validate_every=6", "train.save_every=6", "train.log_every=3")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,7 +120,7 @@ def language_model(folder: Path, unit: str, kind: str) -> dict[str, Any]:
         "tokenizer": {"kind": kind},
         "stream": {"streams": 2, "length": 20},
         "model": {"dim": 8, "decoder": {"kind": "rnn", "layers": 1}},
-        "train": {"updates": 3, "record": 1, "validate": 0, "threads": 1},
+        "train": {"updates": 3, "log_every": 1, "validate_every": 0, "threads": 1},
     }
 
 
@@ -150,7 +150,7 @@ def test_a_model_with_few_positions_is_not_asked_beyond_them(tmp_path: Path):
     for name in ("text.txt", "test.txt"):
         (tmp_path / name).write_text("ab ba\nabba b a\n" * 40)
     table = language_model(tmp_path, "stream", "character")
-    few = {"kind": "transformer", "layers": 1, "heads": 2, "inner": 8, "position": "learned"}
+    few = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 8, "position": "learned"}
     for kind, decoder in {"rnn": table["model"]["decoder"], "few": few | {"limit": 20}}.items():
         model = table["model"] | {"decoder": decoder}
         regard.train(table | {"model": model}, to=tmp_path / kind)

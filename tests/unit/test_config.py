@@ -117,15 +117,15 @@ OVERRIDES: list[tuple[str, ...]] = [
     ("data.columns=[1]",),
     ('data.columns=["a"]', "2 sides"),
     ('data.columns=["a", "b", "c"]', "2 sides"),
-    ("data.longest=0",),
-    ("data.broken=skipp", "did you mean 'skip'?"),
-    ("data.empty=maybe",),
-    ("data.too_long=cutt", "did you mean 'cut'?"),
+    ("data.max_length=0",),
+    ("data.on_bad_line=skipp", "did you mean 'skip'?"),
+    ("data.on_empty=maybe",),
+    ("data.on_too_long=cutt", "did you mean 'cut'?"),
     ("tokenizer.kind=bpee", "did you mean 'bpe'?"),
     ("tokenizer.kind=Word", "did you mean 'word'?"),
-    ("tokenizer.size=0",),
-    ("tokenizer.size=4", "too small"),
-    ("tokenizer.minimum=0",),
+    ("tokenizer.vocabulary=0",),
+    ("tokenizer.vocabulary=4", "too small"),
+    ("tokenizer.min_frequency=0",),
     ("tokenizer.split=lines",),
     ("batch.tokens=0",),
     ("batch.tokens=-5",),
@@ -136,7 +136,7 @@ OVERRIDES: list[tuple[str, ...]] = [
     ("search.nbest=9", "more than the 3"),
     ("search.length_penalty=-1",),
     ("search.length_penalty=nan",),
-    ("search.minimum=-1",),
+    ("search.min_length=-1",),
     ("search.patience=0",),
     ("output.factor=0",),
     ("output.factor=inf",),
@@ -157,7 +157,7 @@ OVERRIDES: list[tuple[str, ...]] = [
     ("model.encoder.layers=0",),
     ("model.encoder.dropout=1",),
     ("model.encoder.dropout=-0.1",),
-    ("model.decoder.inner_dropout=2",),
+    ("model.decoder.feedforward_dropout=2",),
     ("model.decoder.dropout=nan",),
     ("model.encoder.norm=before",),
     ("model.encoder.activation=rello", "did you mean 'relu'?"),
@@ -170,23 +170,23 @@ OVERRIDES: list[tuple[str, ...]] = [
     ("train.accumulate=0",),
     ("train.clip=-1",),
     ("train.clip=inf",),
-    ("train.record=0",),
-    ("train.validate=-1",),
-    ("train.save=0",),
+    ("train.log_every=0",),
+    ("train.validate_every=-1",),
+    ("train.save_every=0",),
     ("train.keep=0",),
     ("train.average=6", "train.keep = 5"),
     ("train.average_of=first",),
     ("train.metric=blue", "bleu"),
-    ("train.refusals=-1",),
+    ("train.max_nonfinite=-1",),
     ("train.device=gpu", "auto, cpu"),
     ("train.precision=float64",),
     ("train.threads=-1",),
     ("train.optimizer.kind=adamm", "did you mean"),
-    ("train.optimizer.rate=0",),
-    ("train.optimizer.rate=fast",),
+    ("train.optimizer.learning_rate=0",),
+    ("train.optimizer.learning_rate=fast",),
     ("train.optimizer.beta1=1.0",),
     ("train.optimizer.epsilon=0",),
-    ("train.optimizer.decay=-0.1",),
+    ("train.optimizer.weight_decay=-0.1",),
     ("train.schedule.kind=cosin", "did you mean 'cosine'?"),
     ("train.schedule.warmup=-1",),
     ("train.schedule.end=-1",),
@@ -217,9 +217,15 @@ OTHERS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ("model.decoder.limit: 49", "ask for 50"),
     ),
     (("train.metric=bleu", "evaluation.lines=0"), ("train.metric: 'bleu' needs evaluation.lines",)),
-    (("train.patience=2", "train.validate=0"), ("train.patience: ", "train.validate = 0")),
+    (
+        ("train.patience=2", "train.validate_every=0"),
+        ("train.patience: ", "train.validate_every = 0"),
+    ),
     (("train.patience=2", "data.validation=[]"), ("train.patience: ", "data.validation")),
-    (("tokenizer.kind=bpe", "tokenizer.size=259"), ("tokenizer.size: 259 is too small for bpe",)),
+    (
+        ("tokenizer.kind=bpe", "tokenizer.vocabulary=259"),
+        ("tokenizer.vocabulary: 259 is too small for bpe",),
+    ),
     (("data.set=multi30k",), ("data.folder: give either",)),
     (("data.set=multi3k", "data.folder="), ("data.set: ", "did you mean 'multi30k'?")),
     (("trian.updates=3",), ("command line, trian.updates=3: trian: ", "did you mean 'train'?")),
@@ -228,7 +234,7 @@ OTHERS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ("command line, model.encodr.heads=2: model.encodr: ", "did you mean 'encoder'?"),
     ),
     (("search.kind=greedy",), ("search.beams: no such key",)),
-    (("data.longest=1", "tokenizer.kind=character"), ("data.longest: ", "≤ 1 symbols")),
+    (("data.max_length=1", "tokenizer.kind=character"), ("data.max_length: ", "≤ 1 symbols")),
 ]
 TEXTS: list[tuple[str, str, tuple[str, ...]]] = [
     ("[train]", "[trian]", ("trian: no such key; did you mean 'train'?",)),
@@ -290,9 +296,9 @@ def test_shipped_recipes_are_sound_and_misspellings_in_them_are_found(path: Path
 
 
 def test_overrides_reach_the_recipe(folder: Path):
-    changes = ("train.updates=7", "train.optimizer.rate=1e-3", "model.tie=none", "seed=5")
+    changes = ("train.updates=7", "train.optimizer.learning_rate=1e-3", "model.tie=none", "seed=5")
     changed = config.load(folder / "recipe.toml", changes)
-    assert (changed.train.updates, changed.train.optimizer.rate) == (7, 0.001)
+    assert (changed.train.updates, changed.train.optimizer.learning_rate) == (7, 0.001)
     assert (changed.model.tie, changed.seed) == ("none", 5)
     assert config.load(folder / "recipe.toml", ("seed=5", "seed=6")).seed == 6
 

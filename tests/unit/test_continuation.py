@@ -19,7 +19,7 @@ from regard.types import Batch, Sizes
 
 A, B, C = range(4, 7)
 FORBIDDEN = (PAD, START, UNKNOWN)
-TRANSFORMER: dict[str, Any] = {"layers": 2, "heads": 2, "inner": 11, "limit": 600}
+TRANSFORMER: dict[str, Any] = {"layers": 2, "heads": 2, "feedforward": 11, "limit": 600}
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm": ("rnn", {"cell": "lstm", "layers": 2}),
     "gru": ("rnn", {"cell": "gru", "layers": 1}),

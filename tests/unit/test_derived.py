@@ -229,8 +229,8 @@ def recipe(folder: Path, **evaluation: Any) -> dict[str, Any]:
             "head": {"smoothing": 0.0},
         },
         "train": {
-            "updates": 60, "validate": 30, "save": 30, "threads": 1, "metric": "line_error_rate",
-            "optimizer": {"rate": 0.02}, "schedule": {"kind": "cosine", "warmup": 5},
+            "updates": 60, "validate_every": 30, "save_every": 30, "threads": 1,
+            "metric": "line_error_rate", "optimizer": {"learning_rate": 0.02}, "schedule": {"kind": "cosine", "warmup": 5},
         },
         "evaluation": {"metrics": ["line_error_rate", "per", "nbest"], "lines": 10} | evaluation,
     }  # fmt: skip

@@ -473,7 +473,7 @@ def test_a_first_step_that_is_not_finite_is_an_error(made, monkeypatch):
 
 
 def test_what_training_would_refuse_is_an_error(made):
-    found = regard.doctor(made, "data.longest=1", "batch.tokens=60", "data.too_long=refuse")
+    found = regard.doctor(made, "data.max_length=1", "batch.tokens=60", "data.on_too_long=refuse")
     assert codes(found, "error")[0] in ("data.long", "recipe.refused")
 
 

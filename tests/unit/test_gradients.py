@@ -76,7 +76,7 @@ def test_the_lstm_keeps_more_of_the_gradient_than_the_rnn() -> None:
     assert kept["rnn_tanh"] < -8
 
     # Attention reaches back in one step.
-    net = language_model("transformer", transformer.Config(layers=2, heads=2, inner=32))
+    net = language_model("transformer", transformer.Config(layers=2, heads=2, feedforward=32))
     norms = gradient_norms(lambda: last_symbol(net, batch), "decoder.input")
     assert (norms[:, 0] / norms[:, -1]).log10().median() > -3
 

@@ -34,7 +34,7 @@ S, T = 7, 11
 
 def make(kind: str = "transformer", **options: Any) -> Model:
     """A small model of one of the families, every weight drawn."""
-    blocks = transformer.Config(**{"layers": LAYERS, "heads": HEADS, "inner": 13, **options})
+    blocks = transformer.Config(**{"layers": LAYERS, "heads": HEADS, "feedforward": 13, **options})
     parts: dict[str, Any] = {
         "input": Part("tokens", tokens.Config()),
         "encoder": Part("transformer", blocks),

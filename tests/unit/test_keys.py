@@ -39,12 +39,12 @@ def test_every_key_has_a_meaning(task):
 
 
 def test_sections_inside_of_a_part_are_told_with_its_kind():
-    found = {s.header: s for s in keys.sections("tag") if s.header == "model.input.spelling"}
-    spelling = found["model.input.spelling"]
+    found = {s.header: s for s in keys.sections("tag") if s.header == "model.input.characters"}
+    spelling = found["model.input.characters"]
     assert [key.name for key in spelling.keys][:2] == ["by", "size"]
     text = keys.as_text(iter([spelling])).splitlines()[0]
-    assert text == '[model.input.spelling]    kind = "words" in [model.input]'
-    markdown = '### `[model.input.spelling]`, kind = "words" in `[model.input]`'
+    assert text == '[model.input.characters]    kind = "words" in [model.input]'
+    markdown = '### `[model.input.characters]`, kind = "words" in `[model.input]`'
     assert markdown in keys.as_markdown("tag").splitlines()
 
 

@@ -28,7 +28,7 @@ def parts(task: str, limit: int) -> dict[str, Any]:
 
 def keys(task: str, folder: Path) -> dict[str, Any]:
     data = small_runs.TASKS[task]["data"] | {"folder": str(folder.with_name(f"{folder.name}-data"))}
-    return {"data": data | {"longest": LONGEST, "too_long": "cut"}}
+    return {"data": data | {"max_length": LONGEST, "on_too_long": "cut"}}
 
 
 def predictor(task: str, tmp_path: Path) -> front.Predictor:

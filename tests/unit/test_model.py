@@ -35,7 +35,9 @@ def make(
     head: vocabulary.Config | None = None,
     **options: Any,
 ) -> Model:
-    stack = transformer.Config(**{"layers": LAYERS, "heads": HEADS, "inner": INNER, **options})
+    stack = transformer.Config(
+        **{"layers": LAYERS, "heads": HEADS, "feedforward": INNER, **options}
+    )
     config = Config(
         dim=DIM,
         tie=tie,
@@ -85,7 +87,7 @@ def test_the_papers_models_have_their_size(
     name: str, published: float, dim: int, inner: int
 ) -> None:
     recipe = recipes.load(RECIPES / f"{name}.toml")
-    symbols = recipe.task.tokenizer.size
+    symbols = recipe.task.tokenizer.vocabulary
     with torch.device("meta"):
         model = build(recipe.model, Sizes(source=symbols, target=symbols, shared=True))
     assert symbols == 37_000

@@ -222,7 +222,7 @@ def test_what_a_system_leaves_in_a_folder_does_no_harm(tmp_path: Path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / ".DS_Store").write_bytes(b"\0\0\0\1Bud1")
-    run = regard.train(recipe, "train.updates=2", "train.save=1", to=folder).run
+    run = regard.train(recipe, "train.updates=2", "train.save_every=1", to=folder).run
     for name in (".DS_Store", "Thumbs.db", "desktop.ini", "._model.safetensors"):
         (folder / "model" / name).write_bytes(b"?")
         (folder / "checkpoints" / "00000002" / name).write_bytes(b"?")

@@ -97,5 +97,5 @@ def test_advice_names_what_stands_out() -> None:
     assert "train.threads=1" in advice(found_with(busy=0.9))[0]
     assert "25% of the positions" in advice(found_with(padding=0.25))[0]
     assert "train.workers=1" in advice(found_with(parts={BATCHES: Share(0.03)}))[0]
-    assert "tokenizer.size" in advice(found_with(parts={HEAD: Share(0.2, 0.3)}))[0]
+    assert "tokenizer.vocabulary" in advice(found_with(parts={HEAD: Share(0.2, 0.3)}))[0]
     assert "20% of the 50" in str(found_with())

@@ -28,15 +28,15 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 LIMITS = [
     ("train.threads=1025", "1025 must be ≥ 0 and ≤ 1,024"),
     ("train.workers=65", "65 must be ≥ 0 and ≤ 64"),
-    ("tokenizer.size=10000001", "10000001 must be ≥ 1 and ≤ 10,000,000"),
+    ("tokenizer.vocabulary=10000001", "10000001 must be ≥ 1 and ≤ 10,000,000"),
     ("evaluation.lines=1000001", "1000001 must be ≥ 0 and ≤ 1,000,000"),
     ("train.updates=9223372036854775808", "9223372036854775808 must be ≥ 1 and ≤ 1,000,000,000"),
     ("model.dim=131073", "131073 must be ≥ 1 and ≤ 131,072"),
     ("search.beams=10001", "10001 must be ≥ 1 and ≤ 10,000"),
     ("train.accumulate=10001", "10001 must be ≥ 1 and ≤ 10,000"),
-    ("data.longest=1.5", "1.5 (float) given, wanted: a whole number ≥ 1 and ≤ 10,000,000"),
-    ("train.optimizer.rate=inf", "inf must be > 0 and ≤ 1,000"),
-    ("train.optimizer.rate=nan", "nan must be > 0 and ≤ 1,000"),
+    ("data.max_length=1.5", "1.5 (float) given, wanted: a whole number ≥ 1 and ≤ 10,000,000"),
+    ("train.optimizer.learning_rate=inf", "inf must be > 0 and ≤ 1,000"),
+    ("train.optimizer.learning_rate=nan", "nan must be > 0 and ≤ 1,000"),
     ("train.optimizer.epsilon=2", "2.0 must be > 0 and ≤ 1"),
     ("output.factor=-inf", "-inf must be > 0 and ≤ 1,000"),
 ]
@@ -51,7 +51,7 @@ def test_limits(override: str, wanted: str, recipe: Path):
 
 
 def test_a_limit_itself_is_allowed(recipe: Path):
-    changes = ("train.threads=1024", "train.workers=64", "tokenizer.size=10000000")
+    changes = ("train.threads=1024", "train.workers=64", "tokenizer.vocabulary=10000000")
     train = config.load(recipe, changes).train
     assert (train.threads, train.workers) == (1024, 64)
 

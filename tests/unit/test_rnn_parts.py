@@ -319,10 +319,10 @@ def test_weights_can_be_changed(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "projected"),
     [
-        ({"directions": "one"}, False),
-        ({"directions": "one", "hidden": 5}, True),
-        ({"directions": "both", "hidden": D // 2}, False),
-        ({"directions": "both", "residual": True, "layers": 3}, True),
+        ({"bidirectional": False}, False),
+        ({"bidirectional": False, "hidden": 5}, True),
+        ({"bidirectional": True, "hidden": D // 2}, False),
+        ({"bidirectional": True, "residual": True, "layers": 3}, True),
     ],
 )
 def test_the_encoders_output_is_as_wide_as_the_model(
@@ -348,7 +348,7 @@ def test_the_encoder_reads_in_one_direction_or_both(directions: Any) -> None:
     assert torch.equal(moved.any(-1) & MASK, expected)
 
 
-@pytest.mark.parametrize("options", [{}, {"directions": "one", "cell": "gru", "residual": True}])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": False, "cell": "gru", "residual": True}])
 def test_padding_of_the_source_changes_nothing(options: dict[str, Any]) -> None:
     encoder = encoding.Encoder(encoding.Config(**options), D).eval()
     source = a_memory()
@@ -445,7 +445,7 @@ def test_searches_run(name: str) -> None:
 
 
 RNN: dict[str, Any] = {"kind": "rnn", "layers": 1, "dropout": 0.0}
-TRANSFORMER = RNN | {"kind": "transformer", "heads": 2, "inner": 32}
+TRANSFORMER = RNN | {"kind": "transformer", "heads": 2, "feedforward": 32}
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rnn, no attention": (RNN, RNN | {"attention": "none"}),
     "rnn, multiplicative": (RNN, RNN),
@@ -471,11 +471,11 @@ def test_one_batch_is_learnt(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         "model": {"dim": 32, "tie": "output", "encoder": encoder, "decoder": decoder},
         "train": {
             "updates": 60,
-            "validate": 0,
-            "save": 60,
+            "validate_every": 0,
+            "save_every": 60,
             "threads": 1,
             "precision": "float32",
-            "optimizer": {"rate": 0.02},
+            "optimizer": {"learning_rate": 0.02},
             "schedule": {"warmup": 10},
         },
     }

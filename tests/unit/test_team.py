@@ -194,8 +194,8 @@ def test_two_threads_train_to_the_same_weights_again_and_resumed(
     monkeypatch.setattr(plots, "curves", lambda records, path: None)
     monkeypatch.setattr("regard.train.memory.FEWEST", 8)
     recipe = corpus.write(tmp_path / "data", train=40)
-    changes = ("train.threads=2", "train.updates=8", "train.save=3", "train.validate=0",
-               "train.record=2", "train.precision=float32", "batch.tokens=60")  # fmt: skip
+    changes = ("train.threads=2", "train.updates=8", "train.save_every=3", "train.validate_every=0",
+               "train.log_every=2", "train.precision=float32", "batch.tokens=60")  # fmt: skip
 
     def stop(record: dict[str, Any]) -> None:
         if record["update"] == 4:

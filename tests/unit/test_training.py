@@ -104,9 +104,10 @@ class Listed:
 def settings(**changes: Any) -> loop.Config:
     """Plain descent by the rate 1, unless `changes` say otherwise."""
     return loop.Config(
-        optimizer=optimizer.Config(rate=1.0),
+        optimizer=optimizer.Config(learning_rate=1.0),
         schedule=schedule.Config(kind="constant", warmup=0),
-        **{"updates": 1, "clip": 0.0, "validate": 0, "record": 1, "save": 1000} | changes,
+        **{"updates": 1, "clip": 0.0, "validate_every": 0, "log_every": 1, "save_every": 1000}
+        | changes,
     )
 
 
@@ -259,7 +260,7 @@ def test_too_many_refusals_in_a_row_stop():
     told = Told(Listed(BAD), settings(updates=50, refusals=3))
     with pytest.raises(UserError, match=r"4 updates in a row .* update 4\)") as error:
         told.fit()
-    assert "train.optimizer.rate" in str(error.value), "what to do about it"
+    assert "train.optimizer.learning_rate" in str(error.value), "what to do about it"
     assert told.weight == [0.0, 0.0]
     assert not told.saved
 
@@ -364,8 +365,8 @@ def assert_same(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:
 def averaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[dict[str, Any]]]:
     """22 updates, a checkpoint every 4, the last 3 kept and averaged; and what was told."""
     told: list[dict[str, Any]] = []
-    changes = ("train.updates=22", "train.save=4", "train.validate=8", "train.keep=3")
-    more = ("train.average=3", "train.record=5")
+    changes = ("train.updates=22", "train.save_every=4", "train.validate_every=8", "train.keep=3")
+    more = ("train.average=3", "train.log_every=5")
     run = train(tmp_path_factory.mktemp("a"), *changes, *more, callback=told.append)
     return run, told
 
@@ -390,7 +391,7 @@ def test_the_final_model_is_the_mean_of_the_best(tmp_path: Path, monkeypatch: An
     """Scores are 5, 2, 4, 3, 6 at updates 3, 6, 9, 12, 15: the best two are 6 and 12."""
     values = iter([5.0, 2.0, 4.0, 3.0, 6.0])
     monkeypatch.setattr(translate.Task, "validate", lambda self, model: {"nll": next(values)})
-    changes = ("train.updates=15", "train.save=3", "train.validate=3", "train.keep=1")
+    changes = ("train.updates=15", "train.save_every=3", "train.validate_every=3", "train.keep=1")
     run = train(tmp_path, *changes, "train.average=2", "train.average_of=best")
     assert updates(run) == [6, 12, 15]
     chosen = [weights(run.checkpoints / f"{update:08d}") for update in (6, 12)]
@@ -402,7 +403,9 @@ def test_without_averaging_the_final_model_is_the_best(tmp_path: Path, monkeypat
     """Scores are 5, 2, 4, 3 at updates 2, 4, 6, 8, of which a plan would save 5 and 8 only."""
     values = iter([5.0, 2.0, 4.0, 3.0])
     monkeypatch.setattr(translate.Task, "validate", lambda self, model: {"nll": next(values)})
-    run = train(tmp_path, "train.updates=8", "train.save=5", "train.validate=2", "train.keep=1")
+    run = train(
+        tmp_path, "train.updates=8", "train.save_every=5", "train.validate_every=2", "train.keep=1"
+    )
     assert updates(run) == [4, 8]
     assert_same(weights(run.folder / "model"), weights(run.checkpoints / "00000004"))
     assert_same(run.find("best").weights(), weights(run.checkpoints / "00000004"))
@@ -410,7 +413,7 @@ def test_without_averaging_the_final_model_is_the_best(tmp_path: Path, monkeypat
 
 
 def test_without_validation_the_final_model_is_the_last(tmp_path: Path):
-    run = train(tmp_path, "train.updates=4", "train.record=50", "data.validation=[]")
+    run = train(tmp_path, "train.updates=4", "train.log_every=50", "data.validation=[]")
     assert_same(weights(run.folder / "model"), weights(run.checkpoints / "00000004"))
     assert (run.folder / "curves.png").is_file(), "even a run shorter than a record has a curve"
 
@@ -460,7 +463,11 @@ def test_the_run_tells_all_that_decides_it(averaged: Any):
 def test_the_same_recipe_gives_the_same_weights(averaged: Any, tmp_path: Path):
     run, _ = averaged
     again = train(
-        tmp_path, "train.updates=22", "train.save=4", "train.validate=8", "train.average=3"
+        tmp_path,
+        "train.updates=22",
+        "train.save_every=4",
+        "train.validate_every=8",
+        "train.average=3",
     )
     assert_same(weights(again.folder / "model"), weights(run.folder / "model"))
     other = train(tmp_path / "other", "train.updates=2", "seed=4")

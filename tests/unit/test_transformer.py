@@ -47,7 +47,7 @@ EACH = pytest.mark.parametrize("variant", VARIANTS)
 def make(variant: str = "paper", *, encoder: bool = True, **options: Any) -> Model:
     """A small model whose every weight is drawn, biases and norms too."""
     chosen = transformer.Config(
-        **{"layers": LAYERS, "heads": HEADS, "inner": INNER, **VARIANTS[variant], **options}
+        **{"layers": LAYERS, "heads": HEADS, "feedforward": INNER, **VARIANTS[variant], **options}
     )
     config = Config(
         dim=DIM,
@@ -237,7 +237,7 @@ def test_only_positions_tell_the_order(position: str, blind: bool) -> None:
 
 @pytest.mark.parametrize("where", ["dropout", "inner_dropout"])
 def test_the_seed_decides_what_is_dropped(where: str) -> None:
-    shares: dict[str, Any] = {"dropout": 0.0, "inner_dropout": 0.0, where: 0.3}
+    shares: dict[str, Any] = {"dropout": 0.0, "feedforward_dropout": 0.0, where: 0.3}
     model = make(**shares)
     given, target = batch(), targets()
     calm = read(model, given, target)
