@@ -106,7 +106,7 @@ def _classifier(options: argparse.Namespace) -> dict[str, Any]:
             "split": "punctuation",
             "lowercase": True,
             "size": 20_000,
-            "minimum": 3,
+            "min_frequency": 3,
         },
         "batch": {"tokens": 8192},
         "model": {

@@ -312,8 +312,8 @@ def _go_back(job: Job, at: Standing, why: str) -> None:
         again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
         raise UserError(
             f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
-            "Try a lower train.optimizer.learning_rate, a longer train.schedule.warmup, train.clip=1 "
-            "or train.precision=float32; metrics.jsonl names the examples"
+            "Try a lower train.optimizer.learning_rate, a longer train.schedule.warmup, "
+            "train.clip=1 or train.precision=float32; metrics.jsonl names the examples"
         )
     at.clock.stamp()
     progress, at.carry = job.back(before.lowered + 1)

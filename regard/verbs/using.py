@@ -230,7 +230,8 @@ def predict(
     add_parts(parts)
     options = given(
         search=search, beams=beams, nbest=nbest,
-        length_penalty=length_penalty, min_length=min_length, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, length=length,
+        length_penalty=length_penalty, min_length=min_length, temperature=temperature,
+        top_k=top_k, top_p=top_p, seed=seed, length=length,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     if nbest is not None and nbest > 1 and not detailed:

@@ -456,7 +456,7 @@ def fresh(request: pytest.FixtureRequest, table: Write, folder: Path) -> tuple[T
 def test_a_minimum_is_of_the_continuation(kind: str, fresh: tuple[Task, Model]):
     """However long the prompt is, and over several windows."""
     task, model = fresh
-    config = {"greedy": greedy, "beam": beam, "sample": sample}[kind].Config(minimum=30)
+    config = {"greedy": greedy, "beam": beam, "sample": sample}[kind].Config(min_length=30)
     prompts = ["", "abc", LONG]
     for prompt, found in zip(
         prompts, task.predict(model, prompts, Part(kind, config)), strict=True

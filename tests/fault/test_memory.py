@@ -123,7 +123,7 @@ def trained(
         config=loop.Config(
             updates=3,
             accumulate=2,
-            validate=0,
+            validate_every=0,
             optimizer=optimizer.Config(learning_rate=0.1),
             schedule=schedule.Config(kind="constant", warmup=0),
         ),

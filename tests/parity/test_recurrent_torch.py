@@ -61,7 +61,7 @@ def test_encoder(kind: Kind, both: bool) -> None:
     hidden = HIDDEN if both else DIM  # as wide as the model, so that there is no projection
     theirs = torch_of(kind, DIM, hidden, LAYERS, both)
     config = encoder.Config(
-        cell=kind, layers=LAYERS, directions="both" if both else "one", hidden=hidden, dropout=0.0
+        cell=kind, layers=LAYERS, bidirectional=both, hidden=hidden, dropout=0.0
     )
     ours = encoder.Encoder(config, DIM)
     stack: list[Any] = list(ours.layers)

@@ -29,7 +29,7 @@ def settings(norm: Norm, activation: Activation) -> Config:
     return Config(
         layers=LAYERS,
         heads=HEADS,
-        inner=INNER,
+        feedforward=INNER,
         activation=activation,
         norm=norm,
         dropout=0.0,

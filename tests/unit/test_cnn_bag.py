@@ -93,7 +93,7 @@ def test_more_widths_than_dimensions_are_refused():
 
 
 def test_a_bag_leaves_out_whole_words_in_training_and_nothing_later():
-    encoder = bag.Encoder(bag.Config(words=0.25), D)
+    encoder = bag.Encoder(bag.Config(word_dropout=0.25), D)
     x, mask = torch.ones(40, 50, D), torch.ones(40, 50, dtype=torch.bool)
     states = encoder(Sequence(x, mask)).states
     assert states.unique().tolist() == pytest.approx([0.0, 4 / 3])
@@ -187,11 +187,11 @@ def test_a_batch_without_characters_can_be_read(by):
 
 
 @pytest.mark.parametrize(
-    ("reads", "word", "letter"),
+    ("features", "word", "letter"),
     [("both", True, True), ("words", True, False), ("characters", False, True)],
 )
-def test_what_is_read_matters_and_nothing_else(reads, word, letter):
-    read = make(words, reads=reads, size=5, spelling=characters.Config(size=6, symbol=3))
+def test_what_is_read_matters_and_nothing_else(features, word, letter):
+    read = make(words, features=features, size=5, characters=characters.Config(size=6, symbol=3))
     before = read(batch(SOURCE, SPELT)).states
     other, spelt = SOURCE.clone(), SPELT.clone()
     other[0, 1], spelt[0, 1, 0] = 9, 9
@@ -202,7 +202,7 @@ def test_what_is_read_matters_and_nothing_else(reads, word, letter):
 
 def test_hidden_words_are_spelt_in_training_alone():
     spelling = characters.Config(size=6, symbol=3)
-    read = make(words, size=5, unknown=0.5, spelling=spelling).train()
+    read = make(words, size=5, unknown=0.5, characters=spelling).train()
     source = torch.full((1, 200), 4)
     spelt = torch.tensor([[[4, 5]]]).expand(1, 200, 2)
     own = read(batch(source, spelt)).states[0]
@@ -215,12 +215,12 @@ def test_hidden_words_are_spelt_in_training_alone():
 
 def test_characters_that_a_task_does_not_give_are_asked_for():
     with pytest.raises(RecipeError, match=r"spelling = true"):
-        make(words, spelling=characters.Config())(batch(SOURCE))
+        make(words, characters=characters.Config())(batch(SOURCE))
 
 
 @pytest.mark.parametrize("module", [words, characters])
 def test_vectors_of_their_own_are_not_shared_with_a_target(module):
-    config = words.Config(spelling=characters.Config()) if module is words else module.Config()
+    config = words.Config(characters=characters.Config()) if module is words else module.Config()
     with pytest.raises(RecipeError, match=r"set model.tie = 'output'"):
         module.Input(config, SIZES, D, shared=Embedding(23, D), scale=False)
 

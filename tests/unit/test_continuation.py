@@ -103,7 +103,7 @@ def everything(
 def test_a_wide_beam_finds_the_best_continuation(name: str, alpha: float, minimum: int) -> None:
     """Of three texts in one batch; a longer, less likely prompt favours no length."""
     model, texts = make(name), prompts(9, 0, 4)
-    settings = {"beams": 90, "nbest": 7, "length_penalty": alpha, "minimum": minimum}
+    settings = {"beams": 90, "nbest": 7, "length_penalty": alpha, "min_length": minimum}
     for text, found in zip(texts, ask(model, texts, beam, 3, **settings), strict=True):
         best = everything(model, text, 3, alpha, minimum)[:7]
         assert [h.tokens for h in found] == [tokens for _, tokens in best]
@@ -156,7 +156,7 @@ def test_a_continuation_does_not_depend_on_its_batch(
 ) -> None:
     """Not within one window of nine symbols, and not over several of them."""
     model, texts, numbers = make(name), prompts(6, 0, 2, 30, 6), (7, 8, 9, 10, 11)
-    options = options | {"minimum": 15, "window": 9 if name == "learned" else None}
+    options = options | {"min_length": 15, "window": 9 if name == "learned" else None}
     together = ask(model, texts, module_, 20, numbers=numbers, **options)
     for n, found in enumerate(together):
         [alone] = ask(model, texts[n : n + 1], module_, 20, numbers=numbers[n : n + 1], **options)
@@ -176,7 +176,7 @@ def test_a_minimum_counts_from_the_end_of_the_prompt(
         model.get_parameter("head.bias")[END] = 4.0
     ends = [h for found in ask(model, texts, module_, 12, **options) for h in found]
     assert any(len(h.tokens) < 8 for h in ends)
-    for found in ask(model, texts, module_, 12, minimum=8, **options):
+    for found in ask(model, texts, module_, 12, min_length=8, **options):
         assert all(8 <= len(h.tokens) <= 12 for h in found)
 
 
@@ -184,7 +184,7 @@ def test_a_minimum_counts_from_the_end_of_the_prompt(
 def test_what_was_written_in_windows_before_counts(minimum: int) -> None:
     """Windows of five: two symbols are read again, three are new, all of them are scored."""
     model, texts = make("learned"), prompts(2, 9)
-    settings = {"beams": 4, "nbest": 2, "length_penalty": 0.7, "minimum": minimum, "window": 5}
+    settings = {"beams": 4, "nbest": 2, "length_penalty": 0.7, "min_length": minimum, "window": 5}
     for found in ask(model, texts, beam, 17, **settings):
         for tokens, score, log_probs, finished in found:
             assert len(log_probs) == len(tokens) + finished
@@ -195,7 +195,7 @@ def test_what_was_written_in_windows_before_counts(minimum: int) -> None:
 def test_every_sample_goes_on_by_itself() -> None:
     """What the samples are in the first window they are after several of them, too."""
     model, texts = make("learned"), prompts(3, 1)
-    options = {"samples": 5, "window": 8, "minimum": 99}
+    options = {"samples": 5, "window": 8, "min_length": 99}
     for text, short, long in zip(
         texts,
         ask(model, texts, sample, 5, **options),
@@ -221,5 +221,5 @@ def test_a_prompt_is_read_in_a_few_passes(name: str) -> None:
 
     model.decode = counted  # type: ignore[method-assign]
     texts = prompts(2 * CHUNK + 1, 1, 2 * CHUNK + 1, 0)
-    ask(model, texts, greedy, 3, minimum=3)
+    ask(model, texts, greedy, 3, min_length=3)
     assert passes == [(3, 1), (2, CHUNK), (2, CHUNK), (4, 1), (4, 1), (4, 1)]

@@ -230,7 +230,8 @@ def recipe(folder: Path, **evaluation: Any) -> dict[str, Any]:
         },
         "train": {
             "updates": 60, "validate_every": 30, "save_every": 30, "threads": 1,
-            "metric": "line_error_rate", "optimizer": {"learning_rate": 0.02}, "schedule": {"kind": "cosine", "warmup": 5},
+            "metric": "line_error_rate", "optimizer": {"learning_rate": 0.02},
+            "schedule": {"kind": "cosine", "warmup": 5},
         },
         "evaluation": {"metrics": ["line_error_rate", "per", "nbest"], "lines": 10} | evaluation,
     }  # fmt: skip

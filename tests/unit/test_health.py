@@ -60,7 +60,9 @@ def test_the_second_validation_in_a_row_warns_and_no_other():
     def validate() -> dict[str, float]:
         return {"nll": 1.0} | ({"same": 1.0} if next(alike) else {})
 
-    told = Told(Listed([[1.0, 0.0]]), settings(updates=7, validate=1, record=100), validate)
+    told = Told(
+        Listed([[1.0, 0.0]]), settings(updates=7, validate_every=1, log_every=100), validate
+    )
     progress = told.fit()
     warnings = [r for r in told.records if r["kind"] == "warning"]
     assert [r["update"] for r in warnings] == [2, 6]

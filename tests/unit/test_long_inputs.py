@@ -102,7 +102,7 @@ def test_a_word_of_more_symbols_than_a_window_is_cut(tmp_path: Path):
     """Its first symbol stands for it, so its tag is the one of the part that is read."""
     folder = tmp_path / "run"
     recipe = small_runs.table("tag", parts("tag", LONGEST), tmp_path / "run-data")
-    recipe |= keys("tag", folder) | {"tokenizer": {"kind": "character", "minimum": 1}}
+    recipe |= keys("tag", folder) | {"tokenizer": {"kind": "character", "min_frequency": 1}}
     run = Run.create(folder, from_table(recipe))
     task: Any = run.task
     [row] = task.lexicon.sentences([["dogs", "a" * 50, "in"]])

@@ -336,15 +336,15 @@ def test_the_encoders_output_is_as_wide_as_the_model(
     assert memory.mask is source.mask
 
 
-@pytest.mark.parametrize("directions", ["one", "both"])
-def test_the_encoder_reads_in_one_direction_or_both(directions: Any) -> None:
-    encoder = encoding.Encoder(encoding.Config(directions=directions), D).eval()
+@pytest.mark.parametrize("both", [False, True])
+def test_the_encoder_reads_in_one_direction_or_both(both: bool) -> None:
+    encoder = encoding.Encoder(encoding.Config(bidirectional=both), D).eval()
     source = a_memory()
     changed = source.states.clone()
     changed[:, 1] += 1
     moved = encoder(source).states != encoder(Sequence(changed, MASK)).states
     expected = MASK.clone()
-    expected[:, 0] = directions == "both"
+    expected[:, 0] = both
     assert torch.equal(moved.any(-1) & MASK, expected)
 
 
@@ -362,7 +362,7 @@ def test_residual_layers_add_their_input() -> None:
     """A second layer without weights gives back what it was given."""
     plain, residual = (
         encoding.Encoder(
-            encoding.Config(cell="rnn_tanh", directions="one", residual=residual, dropout=0.0), D
+            encoding.Config(cell="rnn_tanh", bidirectional=False, residual=residual, dropout=0.0), D
         )
         for residual in (False, True)
     )

@@ -278,7 +278,7 @@ def test_minimum(module: ModuleType, options: dict[str, Any]) -> None:
     table = random_tables(5)
     table[..., END] += 3
     short = run(module, table, ask([6] * 5), **options)
-    long = run(module, table, ask([6] * 5), minimum=4, **options)
+    long = run(module, table, ask([6] * 5), min_length=4, **options)
     assert min(len(h.tokens) for found in short for h in found) < 4
     assert all(4 <= len(h.tokens) <= 6 for found in long for h in found)
     for rows, found in zip(table, long, strict=True):
@@ -358,7 +358,7 @@ def test_what_was_written_before_counts(module: ModuleType, options: dict[str, A
     before = ((-0.5, -1.5), ())
     request = ask([9, 9], written=before)
     for rows, values, found in zip(
-        table, before, run(module, table, request, minimum=3, **options), strict=True
+        table, before, run(module, table, request, min_length=3, **options), strict=True
     ):
         for tokens, score, log_probs, finished in found:
             assert len(log_probs) == len(tokens) + finished
@@ -524,7 +524,7 @@ def test_uniform_is_splitmix() -> None:
 @pytest.mark.parametrize(
     ("module", "options", "key"),
     [
-        (greedy, {"minimum": -1}, "minimum"),
+        (greedy, {"min_length": -1}, "min_length"),
         (beam, {"beams": 0}, "beams"),
         (beam, {"length_penalty": float("nan")}, "length_penalty"),
         (beam, {"length_penalty": -0.1}, "length_penalty"),

@@ -59,7 +59,7 @@ def test_evaluate_writes_a_line_for_each_input(tmp_path: Path, capsys):
     keys: dict[str, Any] = {
         "tokenizer": {"kind": "bytes"},
         "output": {"factor": 1.0, "extra": 300},
-        "search": {"kind": "sample", "temperature": 10.0, "minimum": 250},
+        "search": {"kind": "sample", "temperature": 10.0, "min_length": 250},
         "evaluation": {"metrics": ["exact"]},
     }
     run = small_runs.create("translate", parts, tmp_path / "run", **keys).folder

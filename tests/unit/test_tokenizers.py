@@ -35,7 +35,7 @@ HOSTILE = [
 
 
 def make(kind: Any, lines: list[str] = LINES, **options: Any) -> Tokenizer:
-    return Tokenizer.train(Config(kind=kind, **{"size": 300} | options), lines)
+    return Tokenizer.train(Config(kind=kind, **{"vocabulary": 300} | options), lines)
 
 
 @pytest.fixture(scope="module")
@@ -154,17 +154,17 @@ def test_words_by_falling_frequency_then_by_alphabet():
 
 
 def test_rare_words_and_characters_are_left_out():
-    words = make("word", ["b a", "c b", "c"], minimum=2)
+    words = make("word", ["b a", "c b", "c"], min_frequency=2)
     assert words.pieces(range(4, len(words))) == ["b", "c"]
     assert words.encode(["a b"]) == [[UNKNOWN, 4]]
-    assert len(make("character", ["aab"], minimum=2)) == 5
+    assert len(make("character", ["aab"], min_frequency=2)) == 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [262, 270, 280])
 def test_a_vocabulary_is_not_larger_than_asked(kind: str, size: int):
     text = [f"{a}{b}{a} {b}{a}{b}" for a in "abcdefgh" for b in "ijklmnop"]
-    tokenizer = make(kind, text, size=size)
+    tokenizer = make(kind, text, vocabulary=size)
     assert len(tokenizer) <= size
     if kind in ("bpe", "unigram"):
         assert len(tokenizer) == size, "there is enough to learn"
@@ -175,8 +175,8 @@ def test_a_vocabulary_is_not_larger_than_asked(kind: str, size: int):
 @pytest.mark.parametrize(("kind", "size"), [("bpe", 259), ("unigram", 1), ("word", 4)])
 def test_a_vocabulary_without_room_is_refused(kind: Any, size: int):
     with pytest.raises(RecipeError, match=f"size: {size} is too small for {kind}"):
-        Config(kind=kind, size=size)
-    assert Config(kind="bytes", size=1).size == 1
+        Config(kind=kind, vocabulary=size)
+    assert Config(kind="bytes", vocabulary=1).vocabulary == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -190,9 +190,9 @@ def test_lower_case_is_folded_everywhere_alike(kind: str):
 
 
 def test_pieces_do_not_cross_words():
-    tokenizer = make("bpe", ["ab.cd ab.cd"] * 50, size=400)
+    tokenizer = make("bpe", ["ab.cd ab.cd"] * 50, vocabulary=400)
     assert all("." not in piece.strip("▁.") for piece in tokenizer.pieces(range(4, len(tokenizer))))
-    whole = make("bpe", ["ab.cd ab.cd"] * 50, size=400, split="blanks")
+    whole = make("bpe", ["ab.cd ab.cd"] * 50, vocabulary=400, split="blanks")
     assert len(whole.encode(["ab.cd"])[0]) == 1
 
 
@@ -299,7 +299,7 @@ SETTINGS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def every() -> list[tuple[Config, str]]:
-    configs = [Config(size=300, **settings) for settings in SETTINGS]
+    configs = [Config(vocabulary=300, **settings) for settings in SETTINGS]
     return [(config, Tokenizer.train(config, LINES).json) for config in configs]
 
 

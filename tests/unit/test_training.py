@@ -170,7 +170,7 @@ def test_the_gradient_is_clipped_to_its_norm(clip: float, expected: float):
 
 def test_records_hold_means_between_records():
     """The weight goes 0, −1, −2, … and the losses of one target each are 0, −1, −2, −3, …"""
-    told = Told(Listed([[1.0, 0.0]]), settings(updates=5, record=2))
+    told = Told(Listed([[1.0, 0.0]]), settings(updates=5, log_every=2))
     progress = told.fit()
     assert [record["update"] for record in told.records] == [2, 4, 5], "the last is always there"
     assert [record["nll"] for record in told.records] == pytest.approx([-0.5, -2.5, -4.0])
@@ -203,7 +203,7 @@ def scripted(*values: float) -> Callable[[], dict[str, float]]:
     ],
 )
 def test_early_stopping(values: tuple[float, ...], patience: int, update: int, best: int):
-    config = settings(updates=12, validate=2, patience=patience)
+    config = settings(updates=12, validate_every=2, patience=patience)
     told = Told(Listed([[1.0, 0.0]]), config, scripted(*values))
     progress = told.fit()
     assert (progress.update, progress.best_update) == (update, best)
@@ -212,14 +212,14 @@ def test_early_stopping(values: tuple[float, ...], patience: int, update: int, b
 
 
 def test_higher_may_be_better():
-    config = settings(updates=8, validate=2, metric="bleu")
+    config = settings(updates=8, validate_every=2, metric="bleu")
     values = iter([1.0, 3.0, 2.0, 3.0])
     told = Told(Listed([[1.0, 0.0]]), config, lambda: {"bleu": next(values)}, lower_is_better=False)
     assert told.fit().best_update == 4, "an equal one is not better"
 
 
 def test_a_better_validation_is_saved_whenever_it_is():
-    config = settings(updates=10, validate=2, save=5)
+    config = settings(updates=10, validate_every=2, save_every=5)
     told = Told(Listed([[1.0, 0.0]]), config, scripted(3, 2, 4, 1, 5))
     told.fit()
     assert [saved["update"] for saved in told.saved] == [2, 4, 5, 8, 10]
@@ -227,7 +227,7 @@ def test_a_better_validation_is_saved_whenever_it_is():
 
 
 def test_an_unknown_metric_is_named():
-    told = Told(Listed([[1.0, 0.0]]), settings(validate=1, metric="wer"), scripted(1))
+    told = Told(Listed([[1.0, 0.0]]), settings(validate_every=1, metric="wer"), scripted(1))
     with pytest.raises(UserError, match=r"train\.metric: 'wer' .* there are nll"):
         told.fit()
 
@@ -257,7 +257,7 @@ def test_one_bad_batch_spoils_the_whole_accumulated_update():
 
 
 def test_too_many_refusals_in_a_row_stop():
-    told = Told(Listed(BAD), settings(updates=50, refusals=3))
+    told = Told(Listed(BAD), settings(updates=50, max_nonfinite=3))
     with pytest.raises(UserError, match=r"4 updates in a row .* update 4\)") as error:
         told.fit()
     assert "train.optimizer.learning_rate" in str(error.value), "what to do about it"
@@ -266,7 +266,7 @@ def test_too_many_refusals_in_a_row_stop():
 
 
 def test_refusals_are_counted_over_an_interruption():
-    told = Told(Listed(BAD), settings(updates=2, refusals=3))
+    told = Told(Listed(BAD), settings(updates=2, max_nonfinite=3))
     progress = loop.Progress.from_dict(json.loads(json.dumps(told.fit().as_dict())))
     told.job.config = replace(told.job.config, updates=50)
     with pytest.raises(UserError, match="4 updates in a row"):

@@ -235,7 +235,7 @@ def test_only_positions_tell_the_order(position: str, blind: bool) -> None:
 # Dropout
 
 
-@pytest.mark.parametrize("where", ["dropout", "inner_dropout"])
+@pytest.mark.parametrize("where", ["dropout", "feedforward_dropout"])
 def test_the_seed_decides_what_is_dropped(where: str) -> None:
     shares: dict[str, Any] = {"dropout": 0.0, "feedforward_dropout": 0.0, where: 0.3}
     model = make(**shares)

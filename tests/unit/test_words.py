@@ -45,7 +45,7 @@ def test_texts_have_a_spelling_for_each_word(lexicon):
 
 
 def test_without_spelling_there_are_symbols_alone():
-    lexicon = Lexicon.train(Config(kind="bpe", size=270), LINES, spelling=False)
+    lexicon = Lexicon.train(Config(kind="bpe", vocabulary=270), LINES, spelling=False)
     [row] = lexicon.texts(["ef a"])
     assert (row.pieces, row.characters, row.letters) == ((), (), ())
     assert lexicon.sizes(5).characters == 0
