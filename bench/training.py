@@ -99,7 +99,7 @@ def _train(
     corpus = Corpus(options, min(symbols, 10_000))
     batches, about = corpus.write(corpus.by_length(tokens)[:updates], f"batches-{tokens}")
     common = _options(options, size, symbols, updates) | {"batches": str(batches)}
-    inner, dim = size["inner"], size["dim"]
+    inner, dim = size["feedforward"], size["dim"]
     shapes = [(tokens, dim, dim), (tokens, dim, inner), (tokens, dim, 3 * dim), (512, dim, symbols)]
     limits = machine.limits(shapes, options.threads)
     print(f"{'padding':>20}  {about['padding']:8.1%}   of the positions, for all alike")
@@ -169,7 +169,7 @@ def _options(
 
 def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:
     """Of the matrix products for one target token, forward and backward: 6 per weight used."""
-    dim, inner, layers = (int(size[name]) for name in ("dim", "inner", "layers"))
+    dim, inner, layers = (int(size[name]) for name in ("dim", "feedforward", "layers"))
     encoder = layers * (4 * dim * dim + 2 * dim * inner)
     decoder = layers * (6 * dim * dim + 2 * dim * inner)
     memory = layers * 2 * dim * dim  # the keys and values of the source
@@ -178,7 +178,7 @@ def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:
 
 def recipe(size: dict[str, Any]) -> dict[str, Any]:
     """A Transformer of this size; its data are given otherwise."""
-    stack = {key: size[key] for key in ("layers", "heads", "inner", "dropout")} | {"norm": "pre"}
+    stack = {key: size[key] for key in ("layers", "heads", "feedforward", "dropout")} | {"norm": "pre"}
     return {
         "task": "translate",
         "data": {"train": ["unused.source", "unused.target"]},

@@ -28,7 +28,7 @@ def build():
         "num_layers": size["layers"],
         "num_heads": size["heads"],
         "hidden_size": size["dim"],
-        "ff_size": size["inner"],
+        "ff_size": size["feedforward"],
         "dropout": size["dropout"],
         "layer_norm": "pre",
         "embeddings": {"embedding_dim": size["dim"], "scale": True},

@@ -11,14 +11,14 @@ from regard.layers.position import sinusoid
 
 
 class Translator(nn.Module):
-    def __init__(self, symbols, dim, layers, heads, inner, dropout):
+    def __init__(self, symbols, dim, layers, heads, feedforward, dropout):
         super().__init__()
         self.embedding = nn.Embedding(symbols, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.register_buffer("table", sinusoid(1024, dim))
         self.dropout = nn.Dropout(dropout)
         self.body = nn.Transformer(
-            dim, heads, layers, layers, inner, dropout, batch_first=True, norm_first=True
+            dim, heads, layers, layers, feedforward, dropout, batch_first=True, norm_first=True
         )
         for name, module in self.body.named_modules():
             if isinstance(module, nn.MultiheadAttention):
