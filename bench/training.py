@@ -178,7 +178,8 @@ def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:
 
 def recipe(size: dict[str, Any]) -> dict[str, Any]:
     """A Transformer of this size; its data are given otherwise."""
-    stack = {key: size[key] for key in ("layers", "heads", "feedforward", "dropout")} | {"norm": "pre"}
+    keys = ("layers", "heads", "feedforward", "dropout")
+    stack = {key: size[key] for key in keys} | {"norm": "pre"}
     return {
         "task": "translate",
         "data": {"train": ["unused.source", "unused.target"]},

@@ -1,4 +1,4 @@
-"""Keys of earlier versions: what each is called now, and which are gone.
+"""Keys of earlier versions and of other toolkits: what each is called here, and which are gone.
 
 A recipe that has one is refused, with the key that is meant. The recipe inside a run was written
 by the version that made the run: it is read as if it had the present keys.
@@ -51,6 +51,51 @@ RENAMED = {
 """Dotted keys, and what they are called now."""
 VALUES = {"model.encoder.directions": {"one": False, "both": True}}
 """What the values of such a key are called now, where they have changed, too."""
+ELSEWHERE = {
+    "train.optimizer.learning_rate": "lr learning_rate peak_lr max_lr",
+    "train.optimizer.weight_decay": "weight_decay l2 wd",
+    "train.optimizer.kind": "optim optimizer_type",
+    "train.updates": "max_steps steps num_steps max_updates total_steps train_steps iterations "
+    "epochs num_epochs max_epochs num_train_epochs",
+    "train.schedule.warmup": "warmup warmup_steps num_warmup_steps warmup_updates lr_warmup",
+    "train.schedule.kind": "lr_scheduler scheduler lr_schedule",
+    "train.accumulate": "gradient_accumulation_steps update_freq accum_count grad_accum",
+    "train.clip": "clip_norm max_grad_norm grad_clip gradient_clip_val clip_grad_norm",
+    "train.patience": "early_stopping early_stopping_patience",
+    "train.log_every": "log_interval logging_steps logging_freq report_every log_every",
+    "train.validate_every": "eval_steps validation_freq eval_interval valid_steps val_every",
+    "train.save_every": "save_steps save_interval checkpoint_every save_checkpoint_steps",
+    "train.keep": "save_total_limit keep_checkpoints keep_last_ckpts",
+    "train.precision": "fp16 bf16 amp mixed_precision dtype",
+    "train.threads": "num_threads cpu_threads",
+    "train.workers": "num_workers dataloader_num_workers",
+    "train.metric": "metric_for_best_model early_stopping_metric",
+    "batch.tokens": "batch_size max_tokens tokens_per_batch batch_tokens train_batch_size "
+    "per_device_train_batch_size",
+    "batch.sentences": "max_sentences batch_sentences",
+    "tokenizer.vocabulary": "vocab_size voc_limit vocabulary_size n_vocab size",
+    "tokenizer.min_frequency": "min_freq voc_min_freq min_count",
+    "tokenizer.lowercase": "lower do_lower_case lower_case",
+    "data.max_length": "max_length max_len max_sent_length max_seq_length max_source_length seq_len",
+    "model.dim": "hidden_size d_model model_dim embed_dim embedding_dim emb_dim dim hid_dim",
+    "model.encoder.feedforward": "ffn_dim ff_size d_ff intermediate_size dim_feedforward ffn_embed_dim "
+    "feedforward_dim",
+    "model.encoder.heads": "num_heads n_heads nhead num_attention_heads attention_heads",
+    "model.encoder.layers": "num_layers n_layers num_hidden_layers encoder_layers num_encoder_layers",
+    "model.decoder.layers": "decoder_layers num_decoder_layers",
+    "model.encoder.dropout": "dropout dropout_rate hidden_dropout_prob",
+    "model.encoder.kind": "architecture arch encoder_type rnn_type",
+    "model.encoder.bidirectional": "bidirectional bidir",
+    "model.head.smoothing": "label_smoothing label_smoothing_factor smoothing",
+    "model.tie": "tied_embeddings tied_softmax share_embeddings tie_word_embeddings",
+    "search.beams": "beam_size num_beams beam beam_width",
+    "search.length_penalty": "beam_alpha lenpen length_penalty alpha",
+    "search.nbest": "n_best num_return_sequences",
+    "search.min_length": "min_len min_new_tokens",
+    "seed": "random_seed",
+}
+"""Keys, and what other toolkits call them."""
+_FOREIGN = {name: key for key, names in ELSEWHERE.items() for name in names.split()}
 REMOVED = {
     "model.head.consistency": Removed(0.0, "R-Drop cost twice the time and did not help"),
     "cutting.dropout": Removed(0.0, "BPE-dropout did not help"),
@@ -63,7 +108,10 @@ def hint(key: str) -> str:
     if key in RENAMED:
         return f"it is called {RENAMED[key]} now"
     gone = [r.why for old, r in REMOVED.items() if old == key or old.startswith(f"{key}.")]
-    return f"it was removed: {gone[0]}; leave it out" if gone else ""
+    if gone:
+        return f"it was removed: {gone[0]}; leave it out"
+    meant = _FOREIGN.get(key.rpartition(".")[2].lower(), key)
+    return f"it is called {meant} here" if meant != key else ""
 
 
 def present(table: Mapping[str, Any]) -> Table:

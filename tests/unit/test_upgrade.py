@@ -1,12 +1,14 @@
 """Keys of earlier versions: refused in a recipe with the present name, read in a run."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from regard.errors import RecipeError
 from regard.recipe import config, upgrade
-from tests import corpus
+from regard.recipe.parts import kinds
+from tests import corpus, recipe_keys
 
 
 @pytest.fixture
@@ -39,6 +41,41 @@ def test_a_run_that_used_what_is_gone_is_refused(recipe: Path):
     recipe.write_text(recipe.read_text() + "\n[cutting]\ndropout = 0.1\ncopies = 8\n")
     with pytest.raises(RecipeError, match=r"cutting\.dropout: 0\.1, but this version has no such"):
         config.load(recipe, of_run=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("lr=1", "train.optimizer.learning_rate"),
+        ("train.lr=1", "train.optimizer.learning_rate"),
+        ("train.learning_rate=1", "train.optimizer.learning_rate"),
+        ("train.epochs=3", "train.updates"),
+        ("train.warmup_steps=3", "train.schedule.warmup"),
+        ("batch_size=3", "batch.tokens"),
+        ("tokenizer.vocab_size=300", "tokenizer.vocabulary"),
+        ("tokenizer.min_freq=3", "tokenizer.min_frequency"),
+        ("model.hidden_size=3", "model.dim"),
+        ("model.encoder.num_layers=3", "model.encoder.layers"),
+        ("model.encoder.ffn_dim=3", "model.encoder.feedforward"),
+        ("train.label_smoothing=0.1", "model.head.smoothing"),
+        ("train.early_stopping=3", "train.patience"),
+        ("search.beam_size=3", "search.beams"),
+        ("search.num_beams=3", "search.beams"),
+        ("max_length=3", "data.max_length"),
+        ("train.weight_decay=0.1", "train.optimizer.weight_decay"),
+        ("train.max_steps=3", "train.updates"),
+    ],
+)
+def test_a_name_of_another_toolkit_is_answered_by_ours(key: str, meant: str, recipe: Path):
+    with pytest.raises(RecipeError, match=f"no such key; it is called {re.escape(meant)} here"):
+        config.load(recipe, [key])
+
+
+def test_every_present_name_is_a_key_of_some_task():
+    known = {key.name for kind in kinds("tasks") for key in recipe_keys.keys(kind)}
+    sections = {key.rpartition(".")[0] for key in known}
+    assert not {*upgrade.RENAMED.values(), *upgrade.ELSEWHERE} - known - sections
+    assert not {*upgrade.RENAMED, *upgrade.REMOVED} & known
 
 
 def test_the_old_table_is_left_as_it_was():
