@@ -44,7 +44,7 @@ class Corpus:
 
     def __init__(self, options: argparse.Namespace, symbols: int) -> None:
         given = pairs(options)
-        settings = tokenizers.Config(vocabulary=symbols, split="blanks")
+        settings = tokenizers.Config(vocabulary=symbols, split="whitespace")
         tokenizer = Tokenizer.train(settings, (text for pair in given for text in pair))
         self.sources, self.targets = (
             tokenizer.encode(list(side)) for side in zip(*given, strict=True)

@@ -50,7 +50,7 @@ def prepare(options: argparse.Namespace) -> dict[str, Any]:
         made = config.recipe(
             recipe(TINY)
             | {"data": {"folder": name, "train": ["train.en", "train.de"]}}
-            | {"tokenizer": {"vocabulary": 10_000, "split": "blanks"}}
+            | {"tokenizer": {"vocabulary": 10_000, "split": "whitespace"}}
         )
         began = time.perf_counter()
         module("tasks", "translate").prepare(made.task, folder)

@@ -77,7 +77,7 @@ def _language_model(options: argparse.Namespace) -> dict[str, Any]:
         "task": "language_model",
         "unit": "line",
         "data": {"folder": str(folder_of(options)), "train": ["train.lc.norm.tok.en"]},
-        "tokenizer": {"vocabulary": 10_000, "split": "blanks"},
+        "tokenizer": {"vocabulary": 10_000, "split": "whitespace"},
         "batch": {"tokens": 4096},
         "model": {
             "dim": 256,

@@ -53,7 +53,7 @@ class Predictor:
         bound_caches()
         self.run = run
         self.task = run.task
-        self.met: list[str] = []
+        self.notes: list[str] = []
         """What could not be used of the choices and the checkpoints, and how near quantized
         numbers come."""
         if choices is not None:
@@ -64,7 +64,7 @@ class Predictor:
         self._engine = self._settled(engine, place)
         self._loaded = run.loaded(checkpoint, place)
         self.model, self.progress = self._loaded.model, self._loaded.progress
-        self.met += self._loaded.notes
+        self.notes += self._loaded.notes
         self._opened: ctranslate2.Engine | None = None
         if not self._exact:
             self._open()
@@ -81,7 +81,7 @@ class Predictor:
         if not isinstance(given, Path):
             check_texts("choices", given)
         task.choices = None if given == Path("none") else task.among(given, report)
-        self.met = report.summary()[1:]
+        self.notes = report.summary()[1:]
 
     @property
     def _exact(self) -> bool:
@@ -118,7 +118,7 @@ class Predictor:
             self._opened = ctranslate2.engine(
                 self.run, self._loaded, self._quantization, shortlist=self._shortlist
             )
-            self.met += self._opened.notes
+            self.notes += self._opened.notes
         return self._opened
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
@@ -336,12 +336,12 @@ def prepared(
 def create(
     folder: Path, recipe: config.Recipe, given: Run | None = None
 ) -> tuple[Run, list[dict[str, Any]]]:
-    """A new run, once the doctor has had a glance at its data; his warnings, as records, and what
+    """A new run, once the doctor has had a quick_check at its data; his warnings, as records, and what
     was met when all of it was read."""
-    warnings = examination.passed(examination.glance(recipe, given))
+    warnings = examination.passed(examination.quick_check(recipe, given))
     run = Run.create(folder, recipe, given, [each.as_dict() for each in warnings])
     warnings += examination.room(run)
-    texts = [*map(str, warnings), *run.met()]
+    texts = [*map(str, warnings), *run.notes()]
     return run, [{"kind": "warning", "text": text} for text in texts]
 
 

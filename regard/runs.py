@@ -215,12 +215,12 @@ class Run:
             raise UserError(f"{self.folder} has no checkpoint {which!r}; there are {there}")
         return Checkpoint(folder), []
 
-    def met(self) -> list[str]:
+    def notes(self) -> list[str]:
         """What was left out of the data or cut, or should not be in it, if there was any."""
         path = self.folder / "data.json"
         counts = json.loads(path.read_text(encoding="utf-8"))["skipped"]
         told = ", ".join(f"{count:,} × {what}" for what, count in counts.items())
-        return [f"met in the data: {told}; {path} says where"] if told else []
+        return [f"found in the data: {told}; {path} says where"] if told else []
 
     def records(self) -> list[dict[str, Any]]:
         """All that was recorded, but lines that are damaged, or not finished by a killed run."""

@@ -132,7 +132,7 @@ class DecoderState(Protocol):
 
 @dataclass(frozen=True)
 class Sizes:
-    """What only the data can tell a model: the numbers of symbols."""
+    """What only the data can say about a model: the numbers of tokens."""
 
     source: int = 0
     target: int = 0

@@ -30,7 +30,7 @@ class Labels:
         counts = Counter(labels)
         if len(counts) < 2:
             raise UserError(
-                "data.train: to tell labels apart there must be two at least, "
+                "data.train: there must be at least two labels, "
                 f"but there is {next(iter(counts), 'none')!r} alone"
             )
         names = tuple(sorted(counts))

@@ -55,7 +55,7 @@ class Policy:
     broken: Literal["refuse", "skip", "keep"] = "refuse"
     """Bad UTF-8, control characters, bad JSON, a wrong number of columns, a missing key."""
     empty: Literal["refuse", "skip", "keep"] = "skip"
-    """A line of which one side is empty or only blanks."""
+    """A line of which one side is empty or only whitespace."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Finding:
 
 
 Broken = dict[int, Finding]
-"""The broken lines that were met so far, by number. In the stream they stand as empty ones."""
+"""The broken lines seen so far, by number. In the stream they stand as empty ones."""
 
 
 @dataclass
 class Report:
-    """What a reader met: every defect is counted, the first few of each kind are kept."""
+    """What a reader found: every defect is counted, the first few of each kind are kept."""
 
     used: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Report:
             kept.append(finding)
 
     def include(self, other: "Report") -> None:
-        """Also tell what was met in another part; used are the lines of this one."""
+        """Also report what was found in another part; used are the lines of this one."""
         for what, found in other.findings.items():
             self.counts[what] += other.counts[what]
             self.findings[what] = [*self.findings.get(what, []), *found][:KEPT]

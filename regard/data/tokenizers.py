@@ -1,7 +1,7 @@
 """Text becomes symbols and back. Made by the `tokenizers` library, trained once, stored, hashed.
 
     bpe, unigram   pieces of words over bytes: any text is covered and comes back unchanged
-    word           what stands between blanks, or words and punctuation marks by themselves; what
+    word           what stands between whitespace, or words and punctuation marks by themselves; what
                    was not seen becomes the unknown symbol
     character      Unicode characters; what was not seen becomes the unknown symbol
     bytes          UTF-8 bytes: 256 symbols, no training, any text comes back unchanged
@@ -53,7 +53,7 @@ class Config:
     """Number of symbols, special ones included, that training aims at (not for bytes)."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
-    split: Literal["words", "blanks", "punctuation"] = "words"
+    split: Literal["words", "whitespace", "punctuation"] = "words"
     """Pieces never cross the border of a word; for text that is tokenised already, of a blank.
     For whole words: punctuation parts from them, for tasks that only read the text."""
     lowercase: bool = False

@@ -23,7 +23,7 @@ RARE = 2
 SINGLE = tokenizers.Config(kind="character", min_frequency=RARE)
 
 
-class Coded(NamedTuple):
+class EncodedText(NamedTuple):
     """A text in numbers, as it is stored."""
 
     symbols: Sequence[int] | Array
@@ -34,20 +34,20 @@ class Coded(NamedTuple):
     letters: Sequence[int] | Array
     """How many characters each word has."""
 
-    def part(self, start: int, stop: int) -> "Coded":
+    def part(self, start: int, stop: int) -> "EncodedText":
         """Words `start` to `stop`, or symbols where there are no words."""
         begin, end = start, stop
         if len(self.pieces):
             begin, end = (int(sum(self.pieces[:place])) for place in (start, stop))
         first, last = (int(sum(self.letters[:place])) for place in (start, stop))
-        return Coded(
+        return EncodedText(
             self.symbols[begin:end],
             self.pieces[start:stop],
             self.characters[first:last],
             self.letters[start:stop],
         )
 
-    def windows(self, longest: int) -> list["Coded"]:
+    def windows(self, longest: int) -> list["EncodedText"]:
         """Runs of whole words of at most so many symbols.
 
         A word that has more is one by itself, without its last ones: the first stands for it.
@@ -96,26 +96,26 @@ class Lexicon:
         if self.characters:
             self.characters.save(folder / "characters.tokenizer.json")
 
-    def texts(self, lines: Sequence[str]) -> list[Coded]:
+    def texts(self, lines: Sequence[str]) -> list[EncodedText]:
         """Texts that the tokenizer cuts."""
         encoded = self.symbols.encode(lines)
         if self.characters is None:
-            return [Coded(symbols, (), (), ()) for symbols in encoded]
+            return [EncodedText(symbols, (), (), ()) for symbols in encoded]
         words = [self.symbols.words(line) for line in lines]
         spelt = self._spelt(words)
         pairs = zip(encoded, spelt, strict=True)
-        return [Coded(symbols, (), *_flat(each)) for symbols, each in pairs]
+        return [EncodedText(symbols, (), *_flat(each)) for symbols, each in pairs]
 
-    def sentences(self, sentences: Sequence[Sequence[str]]) -> list[Coded]:
+    def sentences(self, sentences: Sequence[Sequence[str]]) -> list[EncodedText]:
         """Texts that are words already."""
         flat = iter(self.symbols.encode([word for words in sentences for word in words]))
         # A word of two symbols would be two positions, but has one spelling.
         most = None if self.characters is None else 1
         pieces = [[next(flat)[:most] or [UNKNOWN] for _ in words] for words in sentences]
         if self.characters is None:
-            return [Coded(*_flat(each), (), ()) for each in pieces]
+            return [EncodedText(*_flat(each), (), ()) for each in pieces]
         pairs = zip(pieces, self._spelt(sentences), strict=True)
-        return [Coded(*_flat(each), *_flat(spelt)) for each, spelt in pairs]
+        return [EncodedText(*_flat(each), *_flat(spelt)) for each, spelt in pairs]
 
     def _spelt(self, sentences: Sequence[Sequence[str]]) -> Iterator[list[list[int]]]:
         """Characters of each word of each sentence."""
@@ -150,7 +150,7 @@ def _flat(rows: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     return [each for row in rows for each in row], [len(row) for row in rows]
 
 
-class Shelf:
+class LabelledStore:
     """The coded texts of a part, with their labels, in the stores of a folder."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Shelf:
         """Refused are symbols that the lexicon lacks, any but these labels, longer texts than these
         and stores that do not fit; `each` is what has one label, if anything has."""
         known = lexicon.ranges() if lexicon else {}
-        names = {name: known.get(name, range(1 << 32)) for name in Coded._fields}
+        names = {name: known.get(name, range(1 << 32)) for name in EncodedText._fields}
         most = {"symbols": longest}
         self._stores = [
             Store(folder, f"{part}.{name}", symbols, most.get(name, sys.maxsize))
@@ -199,8 +199,8 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, number: int) -> Coded:
-        return Coded(*(store[number] for store in self._stores))
+    def __getitem__(self, number: int) -> EncodedText:
+        return EncodedText(*(store[number] for store in self._stores))
 
     def finite(self) -> bool:
         """Whether labels that are the bits of numbers are finite, or NaN where one is not known."""
@@ -212,16 +212,16 @@ class Shelf:
 
     @staticmethod
     def write(
-        folder: Path, part: str, size: int, rows: Iterable[tuple[Coded, Sequence[int]]]
+        folder: Path, part: str, size: int, rows: Iterable[tuple[EncodedText, Sequence[int]]]
     ) -> None:
         """`size` is more than any number in the rows."""
-        names = [f"{part}.{name}" for name in (*Coded._fields, "labels")]
+        names = [f"{part}.{name}" for name in (*EncodedText._fields, "labels")]
         columns: Iterator[Any] = ((*coded, labels) for coded, labels in rows)
         Store.write(folder, names, size, columns)
 
 
 def collate(
-    rows: Sequence[Coded], *, start: Sequence[int] = (), end: Sequence[int] = ()
+    rows: Sequence[EncodedText], *, start: Sequence[int] = (), end: Sequence[int] = ()
 ) -> dict[str, Tensor]:
     """source and its mask; `first`, the first symbol of each word, with the mask of words; and
     characters (B, S, C), 0 where a word has ended, none at `start` and `end`."""

@@ -58,7 +58,7 @@ def _refused(error: UserError, given: Run | None, found: list[Finding]) -> list[
     return [finding("recipe.refused", "recipe", str(error))]
 
 
-def glance(recipe: Recipe, given: Run | None = None) -> list[Finding]:
+def quick_check(recipe: Recipe, given: Run | None = None) -> list[Finding]:
     """The cheap part: what every training begins with."""
     parts, found = _data(recipe, SHORT, given)
     found += coverage.long(recipe, parts, {})
@@ -72,12 +72,12 @@ def passed(found: list[Finding]) -> list[Finding]:
     """
     errors = [each for each in of("error", found) if each.code != "data.unreadable"]
     if errors:
-        told = "\n".join(f"  {each}" for each in errors)
+        listed = "\n".join(f"  {each}" for each in errors)
         codes = [f'"{code}"' for code in dict.fromkeys(each.code for each in errors)]
         firm = any(each.code.startswith(FIRM) for each in errors)
         allow = quoted(f"train.allow=[{', '.join(codes)}]")
         let = "" if firm else f" To train all the same: {allow}."
-        raise Refused(f"the data has errors.{let} `regard doctor` tells more.\n{told}")
+        raise Refused(f"the data has errors.{let} `regard doctor` shows more.\n{listed}")
     return of("warning", found)
 
 

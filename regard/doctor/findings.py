@@ -11,7 +11,7 @@ from regard.data.readers import excerpt
 
 Severity = Literal["error", "warning", "note"]
 MERGED = ("text.", "data.empty", "data.long", "data.sampled")
-"""Findings that are told once, however many sides and parts have them."""
+"""Findings that are reported once, however many sides and parts have them."""
 FIRM = (
     "pairs.lines", "data.broken", "data.empty", "data.long", "data.unreadable", "text.encoding",
     "text.control", "labels.", "series.", "checkpoint.", "recipe.",
@@ -42,7 +42,7 @@ KINDS = {
     "data.broken": Kind(
         "error",
         "Lines that are no examples: bad JSON or CSV, a wrong number of columns, a missing key.",
-        "mend the lines, or leave them out with data.on_bad_line = 'skip'",
+        "fix the lines, or leave them out with data.on_bad_line = 'skip'",
         SKIPPED,
     ),
     "data.header": Kind(
@@ -122,7 +122,7 @@ KINDS = {
     ),
     "text.invisible": Kind(
         "warning",
-        "Characters that nobody sees: soft hyphens, directions, zero-width blanks, private use.",
+        "Characters that nobody sees: soft hyphens, directions, zero-width spaces, private use.",
         "remove them: to a model, they make two words out of one",
     ),
     "text.script": Kind(
@@ -208,7 +208,7 @@ KINDS = {
     "labels.unseen": Kind(
         "error",
         "Labels of the test or the validation part that training never saw.",
-        "mend or merge them; with labels.unseen = 'wrong' they count as wrong",
+        "fix or merge them; with labels.unseen = 'wrong' they count as wrong",
         "warning with labels.unseen = 'wrong'",
     ),
     "labels.foreign": Kind(
@@ -219,7 +219,7 @@ KINDS = {
     ),
     "labels.spelling": Kind(
         "warning",
-        "Labels that differ in case or blanks alone.",
+        "Labels that differ in case or whitespace alone.",
         "spell each label in one way",
     ),
     "labels.balance": Kind(
@@ -239,9 +239,9 @@ KINDS = {
     ),
     # Series
     "series.columns": Kind(
-        "error", "Rows with more or fewer columns than the header.", "mend the rows"
+        "error", "Rows with more or fewer columns than the header.", "fix the rows"
     ),
-    "series.number": Kind("error", "Values that are no numbers.", "mend the values"),
+    "series.number": Kind("error", "Values that are no numbers.", "fix the values"),
     "series.missing": Kind(
         "error",
         "Values that are not there.",
@@ -393,7 +393,7 @@ def merged(found: Iterable[Finding]) -> list[Finding]:
         key = (each.code, each.severity) if alike else (each.code, each.place, each.what)
         first = kept.setdefault(key, each)
         if each.place not in first.what and each.place != first.place:
-            kept[key] = replace(first, what=f"{first.what}; likewise {each.place}")
+            kept[key] = replace(first, what=f"{first.what}; also {each.place}")
     return list(kept.values())
 
 
@@ -430,7 +430,7 @@ What training cannot use (lines that are not UTF-8, labels that it has never see
 it refuses that by itself.
 
 Nothing here needs a dictionary or a network. Sides that belong together are compared by the
-lengths of their lines and by the words that both have; languages are told apart by their pairs of
+lengths of their lines and by the words that both have; languages are distinguished by their pairs of
 letters. Such statistics need a few hundred lines to be sure, and say nothing where they are not.
 """
 

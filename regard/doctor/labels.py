@@ -64,7 +64,7 @@ def _spelling(learnt: Counter[str]) -> Iterator[Finding]:
         # Where labels are single characters, case may be all that tells them apart.
         if len(spelt) > 1 and len(spelt[0]) > 1:
             shown = ", ".join(f"{label!r} ({learnt[label]:,})" for label in spelt)
-            what = "labels that differ in case or blanks alone"
+            what = "labels that differ in case or whitespace alone"
             yield finding("labels.spelling", "data.train", what, shown)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: some updates are run, timed, and told in plain words.
+"""Where the time of a training step goes: some updates are run, timed, and reported in plain words.
 
 How long an update takes is measured without a profiler. Which part of the model takes which share
 of it is measured on a few more updates, with PyTorch's profiler: a part's forward time is that
@@ -136,8 +136,7 @@ def profile(run: Run) -> Profile:
     settings, task = run.settings, run.task
     if torch.device(settings.device).type != "cpu":
         raise UserError(
-            "train: --profile tells of a processor's time, which is not that of a GPU: "
-            "add train.device=cpu"
+            "train: --profile measures a processor's time, not that of a GPU: add train.device=cpu"
         )
     keep_pages()
     torch.set_num_threads(settings.threads)
@@ -186,9 +185,9 @@ def advice(found: Profile) -> list[str]:
     def share(name: str) -> float:
         return found.parts[name].total if name in found.parts else 0.0
 
-    told = []
+    found_advice = []
     if found.busy < 0.7 * found.threads:
-        told.append(
+        found_advice.append(
             f"Only {found.busy:.1f} of {found.threads} threads was at work: "
             + (
                 "other programs want the processor, or the operations are too small to be shared; "
@@ -198,36 +197,36 @@ def advice(found: Profile) -> list[str]:
             )
         )
     if share(BATCHES) > 0.02:
-        told.append(
+        found_advice.append(
             f"{share(BATCHES):.0%} of the time is spent on making batches: with train.workers=1 "
             "the next one is made meanwhile."
         )
     if found.padding > 0.1:
-        told.append(
+        found_advice.append(
             f"{found.padding:.0%} of the positions are padding: more batch.tokens let batches "
             "choose among more texts of like length; data.max_length leaves out the few longest."
         )
     if share(OPTIMIZER) > 0.15:
-        told.append(
+        found_advice.append(
             f"{share(OPTIMIZER):.0%} go to the optimizer, whatever a batch's size: larger batches "
             "(batch.tokens, train.accumulate) have fewer updates to the same text."
         )
     if share(HEAD) > 0.4:
-        told.append(
+        found_advice.append(
             f"{share(HEAD):.0%} go to output and loss, which grow with the vocabulary: a smaller "
             "tokenizer.vocabulary costs less."
         )
     if share("attention") > 0.4 and found.length > found.dim:
-        told.append(
+        found_advice.append(
             f"{share('attention'):.0%} go to attention, which grows with the square of a text's "
             "length: data.max_length, or a shorter context, costs less."
         )
     if share("recurrent") > 0.5:
-        told.append(
+        found_advice.append(
             f"{share('recurrent'):.0%} go to recurrent layers, whose steps wait for each other: "
             "more rows side by side (batch.tokens, stream.streams) fill the same steps better."
         )
-    return told or ["Nothing stands out."]
+    return found_advice or ["Nothing stands out."]
 
 
 class Stepper:

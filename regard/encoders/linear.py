@@ -22,7 +22,7 @@ class Config:
     """How smooth a trend is."""
 
     window: Length = 25
-    """Positions whose mean is the trend, as many before as after; 1: no trend is told apart."""
+    """Positions whose mean is the trend, as many before as after; 1: no trend is separated."""
 
     def __post_init__(self) -> None:
         if self.window % 2 == 0:

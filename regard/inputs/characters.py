@@ -71,7 +71,7 @@ def characters(batch: Batch) -> Int[Tensor, "B S C"]:
     """The field that few tasks have."""
     if "characters" not in batch.tensors:
         raise RecipeError(
-            "model.input: characters of words are told by the tasks classify and tag alone, "
+            "model.input: only the tasks classify and tag have the characters of words, "
             "and there with characters = true"
         )
     return batch["characters"]

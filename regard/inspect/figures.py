@@ -150,7 +150,7 @@ def cells(
 
 @drawing.style()
 def chances(
-    names: Sequence[str], values: Sequence[float], rivals: Sequence[str], title: str
+    names: Sequence[str], values: Sequence[float], alternatives: Sequence[str], title: str
 ) -> "matplotlib.figure.Figure":
     """The probability of each symbol, down the page, and beside it what else was likely."""
     from matplotlib.figure import Figure
@@ -159,16 +159,18 @@ def chances(
     ax = figure.subplots()
     places = range(len(names))
     ax.barh(places, values, color=COLOURS[0], height=0.7)
-    for place, value, rival in zip(places, values, rivals, strict=True):
+    for place, value, alternative in zip(places, values, alternatives, strict=True):
         ax.text(1.02, place, f"{value:.1%}", va="center", fontsize=7)
-        ax.text(1.16, place, drawing.text(rival, 90), va="center", fontsize=7, color="#555555")
+        ax.text(
+            1.16, place, drawing.text(alternative, 90), va="center", fontsize=7, color="#555555"
+        )
     ax.set_yticks(places, [drawing.text(name, 24) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlim(0, 2.6)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
     ax.grid(False, axis="y")
     ax.set_xlabel("probability", loc="left")
-    ax.text(1.16, -0.8, "nearest rivals", fontsize=8, va="bottom")
+    ax.text(1.16, -0.8, "nearest alternatives", fontsize=8, va="bottom")
     ax.set_title(drawing.text(title, 120), loc="left", pad=14)
     return figure
 

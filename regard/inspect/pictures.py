@@ -50,10 +50,12 @@ def _tokens(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     rows = view["rows"]
     said = [row["piece"] for row in rows]
     names = [f"{of}: {tag}" for of, tag in zip(reading["of"], said, strict=False)] or said
-    rivals = [", ".join(f"{piece} {p:.1%}" for piece, p in row["rivals"]) for row in rows]
+    alternatives = [
+        ", ".join(f"{piece} {p:.1%}" for piece, p in row["alternatives"]) for row in rows
+    ]
     values = [row["p"] for row in rows]
-    title = "Probability of what was said, and its rivals"
-    yield "tokens", partial(figures.chances, names, values, rivals, title)
+    title = "Probability of what was said, and its alternatives"
+    yield "tokens", partial(figures.chances, names, values, alternatives, title)
     if "chances" in view and len(view["names"]) > 1:
         panels = {"": array(view["chances"])}
         about = ("Probability of every label", "label", "said of")

@@ -17,7 +17,7 @@ from regard.model import Model
 from regard.tasks import Task
 
 View = dict[str, Any]
-RIVALS = 5
+ALTERNATIVES = 5
 CHANCES = 64
 """With at most so many labels, the probability of each is shown for each place."""
 ATTRIBUTED, STEPS = 64, 16
@@ -62,13 +62,13 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
 
 def tokens(reading: Reading, log_probs: Float[Tensor, "T C"], blocks: Blocks) -> View:
     """Each output's probability, what else was likely, and what each word is worth as a whole."""
-    best = log_probs.topk(min(RIVALS + 1, log_probs.shape[1]))
+    best = log_probs.topk(min(ALTERNATIVES + 1, log_probs.shape[1]))
     entropy = -(log_probs.exp() * log_probs).nan_to_num().sum(-1)
     rows: list[View] = []
     for place, symbol in enumerate(reading.symbols):
         chosen = float(log_probs[place, symbol])
         rank = int((log_probs[place] > log_probs[place, symbol]).sum())
-        rivals = [
+        alternatives = [
             [reading.name([int(other)])[0], math.exp(float(value))]
             for value, other in zip(best.values[place], best.indices[place], strict=True)
             if int(other) != symbol
@@ -80,7 +80,7 @@ def tokens(reading: Reading, log_probs: Float[Tensor, "T C"], blocks: Blocks) ->
                 "log_prob": chosen,
                 "rank": rank + 1,
                 "entropy": float(entropy[place]),
-                "rivals": rivals[:RIVALS],
+                "alternatives": alternatives[:ALTERNATIVES],
             }
         )
     words = [

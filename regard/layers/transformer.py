@@ -32,7 +32,7 @@ class Config:
     feedforward_dropout: Share = 0.0
     """Inside the feed-forward network, after the activation."""
     position: Kind = "sinusoidal"
-    """How a position is told apart."""
+    """How positions are distinguished."""
     limit: Length = 1024
     """Positions in a learned or one-hot table; sinusoidal and rotary ones go on beyond it."""
     layout: Layout = "interleaved"

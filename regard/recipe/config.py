@@ -346,7 +346,7 @@ def describe(hint: Any) -> str:
         return "a list, each item " + describe(arguments[0])
     if origin in (typing.Union, types.UnionType):
         return describe(next(a for a in arguments if a is not type(None)))
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    names = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
     return names.get(hint, "a path" if hint is Path else "a section of its own")
 
 

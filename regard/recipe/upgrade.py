@@ -49,8 +49,11 @@ RENAMED = {
     "train.lower": "train.rollback_factor",
 }
 """Dotted keys, and what they are called now."""
-VALUES = {"model.encoder.directions": {"one": False, "both": True}}
-"""What the values of such a key are called now, where they have changed, too."""
+VALUES: dict[str, dict[Any, Any]] = {
+    "model.encoder.bidirectional": {"one": False, "both": True},
+    "tokenizer.split": {"blanks": "whitespace"},
+}
+"""Values of present keys, and what they are called now."""
 ELSEWHERE = {
     "train.optimizer.learning_rate": "lr learning_rate peak_lr max_lr",
     "train.optimizer.weight_decay": "weight_decay l2 wd",
@@ -76,12 +79,14 @@ ELSEWHERE = {
     "tokenizer.vocabulary": "vocab_size voc_limit vocabulary_size n_vocab size",
     "tokenizer.min_frequency": "min_freq voc_min_freq min_count",
     "tokenizer.lowercase": "lower do_lower_case lower_case",
-    "data.max_length": "max_length max_len max_sent_length max_seq_length max_source_length seq_len",
+    "data.max_length": "max_length max_len max_sent_length max_seq_length max_source_length "
+    "seq_len",
     "model.dim": "hidden_size d_model model_dim embed_dim embedding_dim emb_dim dim hid_dim",
-    "model.encoder.feedforward": "ffn_dim ff_size d_ff intermediate_size dim_feedforward ffn_embed_dim "
-    "feedforward_dim",
+    "model.encoder.feedforward": "ffn_dim ff_size d_ff intermediate_size dim_feedforward "
+    "ffn_embed_dim feedforward_dim",
     "model.encoder.heads": "num_heads n_heads nhead num_attention_heads attention_heads",
-    "model.encoder.layers": "num_layers n_layers num_hidden_layers encoder_layers num_encoder_layers",
+    "model.encoder.layers": "num_layers n_layers num_hidden_layers encoder_layers "
+    "num_encoder_layers",
     "model.decoder.layers": "decoder_layers num_decoder_layers",
     "model.encoder.dropout": "dropout dropout_rate hidden_dropout_prob",
     "model.encoder.kind": "architecture arch encoder_type rnn_type",
@@ -119,7 +124,11 @@ def present(table: Mapping[str, Any]) -> Table:
     result = _copy(table)
     for old, new in RENAMED.items():
         if (value := _take(result, old)) is not None:
-            _put(result, new, VALUES.get(old, {}).get(value, value))
+            _put(result, new, value)
+    for key, names in VALUES.items():
+        value = _take(result, key)
+        if value is not None:
+            _put(result, key, names.get(value, value) if isinstance(value, str) else value)
     for old, gone in REMOVED.items():
         value = _take(result, old)
         if value is not None and gone.neutral is not None and value != gone.neutral:

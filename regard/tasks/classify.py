@@ -19,7 +19,7 @@ from regard.data.labelled import HeldOut, Text, texts
 from regard.data.labels import BASE, TRAINING, Labels
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.tokenizers import END, START, UNKNOWN
-from regard.data.words import Coded, Lexicon, Shelf, collate
+from regard.data.words import EncodedText, Lexicon, LabelledStore, collate
 from regard.errors import RecipeError, UserError
 from regard.metrics import Direction, Score, accuracy, labels as label_metrics
 from regard.metrics.labels import Judged
@@ -57,7 +57,7 @@ class Config:
     """Sections of a recipe for classification, beside the model and the trainer."""
 
     characters: bool = False
-    """Whether words are told with their characters, for inputs that read them."""
+    """Whether words come with their characters, for inputs that read them."""
     data: files.Config
     """The texts. Columns are the label's and the text's, in this order."""
     held_out: HeldOut
@@ -132,9 +132,9 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
                 raise UserError(f"data.{part}: {who} saw the labels of none of its texts")
             rows = _encode(config, chosen, known, lexicon, report if train else checked)
             size = max(len(lexicon.symbols), len(labels) + 1)
-            Shelf.write(folder / "store", part, size, rows)
+            LabelledStore.write(folder / "store", part, size, rows)
     report.include(checked)
-    report.used = len(Shelf(folder / "store", "train"))
+    report.used = len(LabelledStore(folder / "store", "train"))
     if not report.used:
         raise UserError(f"data.train: no text has at most {config.data.max_length} symbols")
     return report
@@ -163,7 +163,7 @@ def _encode(
     labels: Sequence[Sequence[int]],
     lexicon: Lexicon,
     report: Report,
-) -> Iterator[tuple[Coded, list[int]]]:
+) -> Iterator[tuple[EncodedText, list[int]]]:
     """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
     longest, stream = config.data.max_length, zip(found, labels, strict=True)
     while block := list(islice(stream, BLOCK)):
@@ -209,22 +209,22 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        shelf = self._shelf("train")
-        lengths = shelf.lengths[:, None] + EDGES
+        store = self._labelled("train")
+        lengths = store.lengths[:, None] + EDGES
 
         def make(ids: Sequence[int]) -> Batch:
-            tensors = collate([shelf[n] for n in ids], start=[START], end=[END])
-            tensors["labels"] = self._targets([shelf.labels(n) for n in ids])
+            tensors = collate([store[n] for n in ids], start=[START], end=[END])
+            tensors["labels"] = self._targets([store.labels(n) for n in ids])
             return Batch(tensors=tensors, ids=tuple(ids), targets=len(ids))
 
         return Batches(lengths, make, self.config.batch, seed)
 
-    def _shelf(self, part: str) -> Shelf:
+    def _labelled(self, part: str) -> LabelledStore:
         """A part's texts; only the labels of others than training may be none that it saw."""
         known = range(part == "train" and not self.several, len(self.labels) + 1)
         each: Literal["text", "any"] = "any" if self.several else "text"
         longest = self.config.data.max_length
-        return Shelf(self.folder / "store", part, self.lexicon, known, each, longest)
+        return LabelledStore(self.folder / "store", part, self.lexicon, known, each, longest)
 
     def _targets(self, rows: Sequence[Any]) -> torch.Tensor:
         """Numbers (B), or for several truth values (B, C), from numbers that count from 1."""
@@ -243,7 +243,9 @@ class Task:
         weights = None if self._weights is None else self._weights.to(model.device)
         return head.loss(memory.states, batch["labels"], memory.mask, weights), None
 
-    def _logits(self, model: Model, rows: Sequence[Coded], batch: int = 0) -> NDArray[np.float64]:
+    def _logits(
+        self, model: Model, rows: Sequence[EncodedText], batch: int = 0
+    ) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
@@ -286,10 +288,10 @@ class Task:
         return {"temperature": float(head.temperature)} | figures
 
     def _validation(self, model: Model) -> Judged:
-        shelf = self._shelf("validation")
-        everything = range(len(shelf))
-        truth = [[int(label) - 1 for label in shelf.labels(n)] for n in everything]
-        return Judged(self._logits(model, [shelf[n] for n in everything]), truth, self.several)
+        store = self._labelled("validation")
+        everything = range(len(store))
+        truth = [[int(label) - 1 for label in store.labels(n)] for n in everything]
+        return Judged(self._logits(model, [store[n] for n in everything]), truth, self.several)
 
     def _names(self, row: Sequence[int]) -> list[str]:
         """Names in order; of a label that training never saw, none that could be predicted."""
@@ -325,7 +327,7 @@ class Task:
             outputs[n] = self._prediction(rows[n], logits[n : n + 1], status)
         return logits, outputs
 
-    def _prediction(self, row: Coded, logits: NDArray[np.float64], status: str) -> Prediction:
+    def _prediction(self, row: EncodedText, logits: NDArray[np.float64], status: str) -> Prediction:
         judged = Judged(logits, [], self.several)
         [chosen], [chances] = judged.chosen(), judged.log_probs()
         names = [self.labels.names[n] for n in chosen]

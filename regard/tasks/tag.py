@@ -23,7 +23,7 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.store import Array
 from regard.data.tags import UNKNOWN as NO_TAG, Numbers
 from regard.data.tokenizers import UNKNOWN
-from regard.data.words import Coded, Lexicon, Shelf, collate
+from regard.data.words import EncodedText, Lexicon, LabelledStore, collate
 from regard.errors import RecipeError, UserError
 from regard.metrics import Direction, Score, labels as label_metrics
 from regard.model import Model
@@ -57,9 +57,9 @@ class Config:
     """Sections of a recipe for tagging, beside the model and the trainer."""
 
     unit: Literal["words", "characters"] = "words"
-    """What a line to be tagged is made of: words between blanks, or single characters."""
+    """What a line to be tagged is made of: words between whitespace, or single characters."""
     characters: bool = False
-    """Whether words are told with their characters, for inputs that read them."""
+    """Whether words come with their characters, for inputs that read them."""
     data: files.Config
     """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
     numbers (other columns; -1 is the last), keys (JSONL)."""
@@ -129,9 +129,9 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
                 for each in chosen
             ]
             rows = _encode(config, chosen, stored, lexicon, report if train else checked)
-            Shelf.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
+            LabelledStore.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
     report.include(checked)
-    report.used = len(Shelf(folder / "store", "train"))
+    report.used = len(LabelledStore(folder / "store", "train"))
     if not report.used:
         raise UserError(f"data.train: no sentence has at most {config.data.max_length} symbols")
     return report
@@ -154,7 +154,7 @@ def _encode(
     tags: Sequence[Any],
     lexicon: Lexicon,
     report: Report,
-) -> Iterator[tuple[Coded, Sequence[int]]]:
+) -> Iterator[tuple[EncodedText, Sequence[int]]]:
     """Symbols and tags of each sentence; too long as the recipe says, cut after a whole word."""
     longest, stream = config.data.max_length, zip(found, tags, strict=True)
     while block := list(islice(stream, BLOCK)):
@@ -199,25 +199,25 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        shelf = self._shelf("train")
+        store = self._labelled("train")
 
         def make(ids: Sequence[int]) -> Batch:
-            return self._batch([shelf[n] for n in ids], [shelf.labels(n) for n in ids], ids)
+            return self._batch([store[n] for n in ids], [store.labels(n) for n in ids], ids)
 
-        return Batches(shelf.lengths[:, None], make, self.config.batch, seed)
+        return Batches(store.lengths[:, None], make, self.config.batch, seed)
 
-    def _shelf(self, part: str) -> Shelf:
+    def _labelled(self, part: str) -> LabelledStore:
         folder = self.folder / "store"
-        shelf = Shelf(folder, part, self.lexicon, range(self.tags.size), "word")
-        if self.real and not shelf.finite():
+        store = LabelledStore(folder, part, self.lexicon, range(self.tags.size), "word")
+        if self.real and not store.finite():
             raise UserError(
                 f"the stored data cannot be read: {folder / part}.labels.tokens has numbers that "
                 "are not finite. Start a new run from the recipe"
             )
-        return shelf
+        return store
 
     def _batch(
-        self, rows: Sequence[Coded], tags: Sequence[Sequence[int] | Array], ids: Sequence[int]
+        self, rows: Sequence[EncodedText], tags: Sequence[Sequence[int] | Array], ids: Sequence[int]
     ) -> Batch:
         tensors = collate(rows) | {"tags": self.tags.targets(tags)}
         known = ~tensors["tags"].isnan() if self.real else tensors["tags"] >= 0
@@ -228,7 +228,11 @@ class Task:
         return model.head.loss(_words(model, batch), batch["tags"], batch["word_mask"]), None
 
     def _run(
-        self, model: Model, rows: Sequence[Coded], tags: Sequence[Any] | None = None, size: int = 0
+        self,
+        model: Model,
+        rows: Sequence[EncodedText],
+        tags: Sequence[Any] | None = None,
+        size: int = 0,
     ) -> list[Tagged]:
         """What the model says of sentences, and how likely it finds the tags that they have."""
         model.eval()
@@ -271,10 +275,10 @@ class Task:
         figures = {name: scores[name].value for name in metrics(self.config) if name in scores}
         return {"nll": nll} | figures | degenerate
 
-    def _validation(self) -> tuple[list[Coded], list[Array]]:
-        shelf = self._shelf("validation")
-        everything = range(len(shelf))
-        return [shelf[n] for n in everything], [shelf.labels(n) for n in everything]
+    def _validation(self) -> tuple[list[EncodedText], list[Array]]:
+        store = self._labelled("validation")
+        everything = range(len(store))
+        return [store[n] for n in everything], [store.labels(n) for n in everything]
 
     def _nll(self, said: Sequence[Tagged], stored: Sequence[Any]) -> float:
         """The mean of −log p over the tags that are known."""
@@ -282,7 +286,7 @@ class Task:
         return 0.0 - math.fsum(each.given.sum() for each in said) / max(1, known)
 
     def _numbers(
-        self, model: Model, rows: Sequence[Coded], stored: Sequence[Any]
+        self, model: Model, rows: Sequence[EncodedText], stored: Sequence[Any]
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Numbers that are said, and the true ones where they are known, in the data's units."""
         said = np.concatenate([each.values for each in self._run(model, rows)])
@@ -332,7 +336,7 @@ class Task:
         for words, tagged in zip(found, self._tag(model, found, None, batch), strict=True):
             yield self._prediction(words, *tagged)
 
-    def _prediction(self, words: Sequence[str], coded: Coded, said: Tagged) -> Prediction:
+    def _prediction(self, words: Sequence[str], coded: EncodedText, said: Tagged) -> Prediction:
         if not words:
             return Prediction(text="", status="empty")
         status = "cut" if len(coded.symbols) > self.config.data.max_length else "ok"
@@ -350,7 +354,7 @@ class Task:
 
     def _tag(
         self, model: Model, found: Sequence[Sequence[str]], tags: Sequence[Any] | None, size: int
-    ) -> list[tuple[Coded, Tagged]]:
+    ) -> list[tuple[EncodedText, Tagged]]:
         """`_run` for sentences of any length."""
         coded = self.lexicon.sentences(found)
         longest = self.config.data.max_length

@@ -185,7 +185,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 
 
 def _store_choices(path: Path, folder: Path, every: Pairs, by: Tokenizer, report: Report) -> None:
-    """Keep what may be written, and tell which targets of the validation part may not."""
+    """Keep what may be written, and report which targets of the validation part may not be."""
     allowed = pairs.listed(path, by, every.data.max_length, report)
     text = "".join(f"{text}\n" for text in allowed)
     (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
@@ -223,10 +223,10 @@ class Task:
     def choices(self) -> Choices | None:
         """What may be written, if not anything. Others may be put in its place."""
         bound = self.config.output.choices
-        return self.among(self.folder / CHOICES, Report()) if bound else None
+        return self.make_choices(self.folder / CHOICES, Report()) if bound else None
 
-    def among(self, source: Path | Sequence[str], report: Report) -> Choices:
-        """Texts, or those of a file, as choices; what cannot be written is told and left out."""
+    def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
+        """Texts, or those of a file, as choices; what cannot be written is reported and left out."""
         texts = pairs.listed(source, self.target, self.config.data.max_length, report)
         return Choices(list(texts.values()), END, len(self.target))
 

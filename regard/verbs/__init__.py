@@ -1,1 +1,1 @@
-"""What `regard` can be told to do: one function for each verb."""
+"""What `regard` can do: one function for each verb."""

@@ -31,7 +31,7 @@ TOLD = {
     "cut": "too long to be read: cut",
     "unknown": "has what the model has never seen: read as unknown",
 }
-"""What a person is told of an input, by its prediction's status."""
+"""What is reported of an input, by its prediction's status."""
 
 
 def evaluate(
@@ -92,7 +92,7 @@ def evaluate(
     if other:
         predictor.check_comparable(other)
     for each in (predictor, other) if other else (predictor,):
-        for line in each.met:
+        for line in each.notes:
             display.warn(f"{each.run.folder}: {line}")
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
@@ -239,7 +239,7 @@ def predict(
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
-    for line in predictor.met:
+    for line in predictor.notes:
         display.warn(line)
     if file is None and sys.stdin.isatty():
         batch = 1

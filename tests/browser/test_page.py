@@ -270,7 +270,14 @@ def test_a_long_text_stays_usable(opened: Opened, tmp_path: Path):
         layers.append(blocks.weights(np.roll(weights, layer, 1)))
     words = [f"word{n}" for n in range(512)]
     rows = [
-        {"piece": w, "p": 0.5, "log_prob": -0.7, "rank": 1, "entropy": 1.0, "rivals": [["x", 0.1]]}
+        {
+            "piece": w,
+            "p": 0.5,
+            "log_prob": -0.7,
+            "rank": 1,
+            "entropy": 1.0,
+            "alternatives": [["x", 0.1]],
+        }
         for w in words
     ]
     view = {"kind": "encoder", "rows": "source", "columns": "source", "layers": layers}

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard import cli, front
-from regard.data.words import Shelf
+from regard.data.words import LabelledStore
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.layers.pooling import Kind
@@ -204,7 +204,7 @@ def test_what_is_held_out_is_not_learnt_from(trained: Predictor, folder: Path):
     assert not set(held_out) & set(learnt)
     lines = (folder / "train.tsv").read_text().splitlines()
     assert len(held_out) + len(learnt) == len(lines) == 500
-    assert len(Shelf(trained.run.folder / "store", "validation")) == len(held_out)
+    assert len(LabelledStore(trained.run.folder / "store", "validation")) == len(held_out)
     assert 25 < len(held_out) < 80
 
 
@@ -281,7 +281,7 @@ def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
     for rule, count in (("cut", 500), ("skip", 500)):
         made = table(folder, data=data | {"max_length": 6, "on_too_long": rule}) | {"held_out": {}}
         run = Run.create(tmp_path / rule, from_table(made))
-        lengths = Shelf(run.folder / "store", "train").lengths
+        lengths = LabelledStore(run.folder / "store", "train").lengths
         assert lengths.max() == 6
         assert (len(lengths) == count) is (rule == "cut")
         report = json.loads((run.folder / "data.json").read_text())

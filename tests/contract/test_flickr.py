@@ -22,7 +22,7 @@ def test_real_sentences_do_not_depend_on_the_batch(
     recipe = {
         "task": "translate",
         "data": {"folder": str(tmp_path), "train": ["train.en", "train.de"]},
-        "tokenizer": {"kind": "bpe", "vocabulary": 1000, "split": "blanks"},
+        "tokenizer": {"kind": "bpe", "vocabulary": 1000, "split": "whitespace"},
         "batch": {"tokens": 1024},
         "model": {"dim": 32, "encoder": stack, "decoder": stack},
         "train": {

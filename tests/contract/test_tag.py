@@ -12,7 +12,7 @@ import torch
 
 from regard import cli, front
 from regard.data import files
-from regard.data.words import Shelf
+from regard.data.words import LabelledStore
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
@@ -314,7 +314,7 @@ def test_proteins_are_read_residue_by_residue(tmp_path: Path):
     model = front.train(made, to=tmp_path / "run")
     task: Any = model.task
     assert task.tags.labels.names == ("E", "H")  # what the mask hides is not learnt
-    assert len(Shelf(tmp_path / "run" / "store", "validation")) == 10
+    assert len(LabelledStore(tmp_path / "run" / "store", "validation")) == 10
     scores, outputs = model.evaluate("test")
     assert scores["accuracy"].value >= 99
     assert len(outputs) == 10
@@ -390,12 +390,12 @@ def test_long_sentences_are_cut_after_a_whole_word(folder: Path, tmp_path: Path)
     data = table(folder)["data"] | {"max_length": 11, "on_too_long": "cut"}
     made = table(folder, data=data, tokenizer=tokenizer, model={"input": {"kind": "tokens"}})
     task, _ = untrained(made | {"held_out": {}, "characters": False}, tmp_path / "run")
-    shelf = Shelf(task.folder / "store", "train")
-    assert shelf.lengths.max() <= 11
+    store = LabelledStore(task.folder / "store", "train")
+    assert store.lengths.max() <= 11
     for n in range(20):
-        row = shelf[n]
+        row = store[n]
         assert int(sum(row.pieces)) == len(row.symbols)
-        assert len(shelf.labels(n)) == len(row.pieces)
+        assert len(store.labels(n)) == len(row.pieces)
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
     checked = [len(line.split()) for line in corpus.sentences(10, 1)]
     met = sum(n > 3 for n in lengths + checked)
     assert list(report["skipped"].values()) == [met]
-    [told] = run.met()
+    [told] = run.notes()
     assert f"{met} × more than 3 symbols (data.max_length)" in told and "data.json" in told
 
 
@@ -364,7 +364,7 @@ def test_nothing_but_the_choices_is_written(
     assert [p.text for p in one if p.status == "empty"] == ["", ""]
     assert [p.text for p in one] == [p.text for p in many]
     assert {p.status for p in one} <= {"ok", "empty", "unknown"}, "none is cut short"
-    assert bound.met == []
+    assert bound.notes == []
 
 
 def test_a_wide_beam_takes_the_likeliest_choice(predictor: regard.Predictor, tmp_path: Path):
@@ -429,7 +429,7 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     folder = predictor.run.folder
     path = choices(tmp_path, *CHOSEN, "zz")
     bound = regard.load(folder, choices=path)
-    assert bound.met == [
+    assert bound.notes == [
         "1 × symbols that no training text has:", f"  {path}:5: “zz”"
     ]  # fmt: skip
     with pytest.raises(RecipeError, match="prefix: no choice begins with its symbols, rot"):
@@ -451,7 +451,7 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
         regard.load(folder, choices=path)
     with pytest.raises(RecipeError, match="prefix: no choice begins with its symbols, Haus"):
         regard.load(folder, choices=CHOSEN).predict(["ka"], prefixes=["Haus Haus"])
-    assert regard.load(folder, choices=["Haus", "zz"]).met[1:] == ["  choices:2: “zz”"]
+    assert regard.load(folder, choices=["Haus", "zz"]).notes[1:] == ["  choices:2: “zz”"]
     assert regard.load(folder, choices="none").predict(LINES) == predictor.predict(LINES)
 
 

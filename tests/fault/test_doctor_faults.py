@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard.data import phrasebook
-from regard.doctor.examination import glance
+from regard.doctor.examination import quick_check
 from regard.doctor.findings import Finding
 from regard.recipe import config
 
@@ -286,7 +286,9 @@ def examined(folder: Path, corpus: Corpus) -> list[Finding]:
         text = "".join(f"{line}\n" for line in lines)
         (folder / name).write_bytes(text.encode(encodings.get(name, "utf-8"), "replace"))
     data = {part: [f"{part}.source", f"{part}.target"] for part in SIZES}
-    return glance(config.from_table({"task": "translate", "data": {"folder": str(folder), **data}}))
+    return quick_check(
+        config.from_table({"task": "translate", "data": {"folder": str(folder), **data}})
+    )
 
 
 def test_clean_data_has_no_error_and_no_warning(tmp_path, corpus):

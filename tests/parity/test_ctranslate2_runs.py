@@ -127,9 +127,9 @@ def copied(predictor: front.Predictor, tmp_path: Path) -> Path:
 def test_nearness_is_measured_once_for_each_processor(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    [line] = front.load(copied, quantization="int8").met
+    [line] = front.load(copied, quantization="int8").notes
     assert line.startswith("int8: the same output as the original for ")
-    assert front.load(copied, quantization="int8").met == [], "it has been said"
+    assert front.load(copied, quantization="int8").notes == [], "it has been said"
     [kept] = copied.glob("engines/ctranslate2-int8-*/nearness.json")
     [(here, entry)] = json.loads(kept.read_text()).items()
     assert here == nearness.features() and entry["computed"] == "int8_float32"
@@ -137,11 +137,11 @@ def test_nearness_is_measured_once_for_each_processor(
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # as if the processor were another
     with monkeypatch.context() as context:
         context.setattr(ctranslate2, "convert", None)  # the engine itself is for any processor
-        assert front.load(copied, quantization="int8").met[0].startswith("int8: the same output")
+        assert front.load(copied, quantization="int8").notes[0].startswith("int8: the same output")
     assert set(json.loads(kept.read_text())) == {here, nearness.features()}
     for damaged in ("{", "[]", json.dumps({nearness.features(): {**entry, "loss": "little"}})):
         kept.write_text(damaged)
-        assert len(front.load(copied, quantization="int8").met) == 1, "it is measured anew"
+        assert len(front.load(copied, quantization="int8").notes) == 1, "it is measured anew"
     assert [f.name for f in copied.glob("engines/*/.*")] == []
 
 
@@ -149,7 +149,7 @@ def test_what_is_too_far_is_said_each_time(copied: Path, monkeypatch: pytest.Mon
     front.load(copied, quantization="int8")
     monkeypatch.setattr(nearness, "LIMIT", -1.0)
     for _ in range(2):
-        [line] = front.load(copied, quantization="int8").met
+        [line] = front.load(copied, quantization="int8").notes
         assert ": too far on this processor, use float32" in line
 
 
@@ -168,7 +168,7 @@ def test_without_validation_data_inputs_are_random(copied: Path, monkeypatch: py
         raise UserError("data.validation: no such file")
 
     monkeypatch.setattr(translate.Task, "references", gone)
-    assert "of 16 random inputs;" in front.load(copied, quantization="int8").met[0]
+    assert "of 16 random inputs;" in front.load(copied, quantization="int8").notes[0]
 
 
 # What is asked for by hand, and is not there
@@ -357,7 +357,7 @@ def test_a_failing_export_leaves_nothing(
     "settings",
     [
         {"kind": "bpe", "vocabulary": 300},
-        {"kind": "bpe", "vocabulary": 300, "split": "blanks", "lowercase": True},
+        {"kind": "bpe", "vocabulary": 300, "split": "whitespace", "lowercase": True},
         {"kind": "unigram", "vocabulary": 300},
         {"kind": "word"},
         {"kind": "character", "lowercase": True},

@@ -26,7 +26,7 @@ from regard.doctor import (
     series as numbers,
     text,
 )
-from regard.doctor.examination import Refused, glance
+from regard.doctor.examination import Refused, quick_check
 from regard.doctor.findings import KINDS, Finding
 from regard.errors import RecipeError
 from regard.recipe import config
@@ -174,21 +174,21 @@ def labelled(count: int, seed: int, names: tuple[str, ...] = ("good", "bad")):
 
 
 def test_clean_labels_have_no_error_and_no_warning(tmp_path):
-    found = glance(classify(tmp_path, labelled(300, 1), labelled(200, 2)))
+    found = quick_check(classify(tmp_path, labelled(300, 1), labelled(200, 2)))
     assert codes(found) == ["data.counts"]
 
 
 def test_names_of_columns_are_no_example(tmp_path):
     rows = labelled(60, 1)
-    found = glance(classify(tmp_path, [("label", "text"), *rows], labelled(20, 2)))
+    found = quick_check(classify(tmp_path, [("label", "text"), *rows], labelled(20, 2)))
     assert [(each.code, each.place) for each in found if each.code == "data.header"] == [
         ("data.header", f"{tmp_path / 'train.tsv'}:1")
     ]
     told = classify(tmp_path, [("label", "text"), *rows], [("label", "text"), *labelled(20, 2)])
     told = replace(told, task=replace(told.task, data=replace(told.task.data, header=True)))
-    assert "data.header" not in codes(glance(told))
+    assert "data.header" not in codes(quick_check(told))
     only = [("good", "text"), *rows]
-    assert "data.header" not in codes(glance(classify(tmp_path, only, labelled(20, 2))))
+    assert "data.header" not in codes(quick_check(classify(tmp_path, only, labelled(20, 2))))
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,10 @@ def test_names_of_columns_are_no_pair(first, warned, tmp_path):
     lines = [f"{word} {n},{word} {n}" for n, word in enumerate(WORDS)]
     path = write(tmp_path / "pairs.csv", [first, *lines])
     recipe = config.from_table({"task": "translate", "data": {"train": [path]}})
-    assert ("data.header" in codes(glance(recipe))) == warned
+    assert ("data.header" in codes(quick_check(recipe))) == warned
     if warned:  # and what is advised helps
         data = {"train": [path], "header": True, "columns": first.split(",")}
-        found = glance(config.from_table({"task": "translate", "data": data}))
+        found = quick_check(config.from_table({"task": "translate", "data": data}))
         counts = next(each.what for each in found if each.code == "data.counts")
         assert codes(found, "error") == [] and counts == f"examples: train {len(lines)}"
 
@@ -210,7 +210,7 @@ def test_names_of_columns_are_no_pair(first, warned, tmp_path):
 def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
     recipe = classify(tmp_path, sorted(labelled(300, 1)), sorted(labelled(200, 2)))
     monkeypatch.setattr(examination, "SHORT", 100)
-    assert set(codes(glance(recipe))) == {"data.sampled", "data.counts"}
+    assert set(codes(quick_check(recipe))) == {"data.sampled", "data.counts"}
 
 
 @pytest.mark.parametrize(
@@ -232,33 +232,33 @@ def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeyp
     ],
 )  # fmt: skip
 def test_faults_of_labels(tmp_path, train, test, code, severity):
-    found = glance(classify(tmp_path, train, test))
+    found = quick_check(classify(tmp_path, train, test))
     assert {each.severity for each in found if each.code == code} == {severity}
 
 
 def test_what_the_recipe_allows_is_a_warning(tmp_path):
     parts = labelled(300, 1), labelled(200, 2, ("good", "ugly"))
     rule = classify(tmp_path, *parts, labels={"unseen": "wrong"})
-    assert "labels.unseen" in codes(glance(rule), "warning")
+    assert "labels.unseen" in codes(quick_check(rule), "warning")
     let = classify(tmp_path, *parts, train={"allow": ["labels.unseen"], "metric": "nll"})
-    assert codes(glance(let), "error") == []
-    assert "labels.unseen" in codes(glance(let), "warning")
+    assert codes(quick_check(let), "error") == []
+    assert "labels.unseen" in codes(quick_check(let), "warning")
 
 
 def test_an_unknown_name_in_allow_is_refused_with_the_nearest(tmp_path):
     recipe = classify(tmp_path, labelled(30, 1), labelled(20, 2), train={"allow": ["data.leeked"]})
     with pytest.raises(RecipeError, match=r"train.allow: .*did you mean 'data.leaked'"):
-        glance(recipe)
+        quick_check(recipe)
 
 
 def test_labels_of_a_model_that_is_trained_on_count(tmp_path):
     recipe = classify(tmp_path, labelled(300, 1, ("good",)), labelled(200, 2))
-    assert "labels.single" in codes(glance(recipe), "error")
+    assert "labels.single" in codes(quick_check(recipe), "error")
     table = config.from_table({**TINY, "data": {"folder": str(tmp_path), "train": ["test.tsv"]}})
     given = Run.create(tmp_path / "given", table)
-    assert codes(glance(recipe, given), "error") == []
+    assert codes(quick_check(recipe, given), "error") == []
     other = classify(tmp_path, labelled(300, 1, ("good", "ugly")), labelled(200, 2))
-    [unseen] = [each for each in glance(other, given) if each.severity == "error"]
+    [unseen] = [each for each in quick_check(other, given) if each.severity == "error"]
     assert unseen.place == f"{tmp_path}/train.tsv:2"
     assert unseen.what == "the label 'ugly' was never seen by the run that is trained on"
     assert unseen.code == "labels.foreign"
@@ -274,7 +274,7 @@ def test_tags_that_training_lacks(tmp_path):
     write(tmp_path / "train.txt", rows("NOUN"))
     write(tmp_path / "test.txt", rows("NUON"))
     data = {"folder": str(tmp_path), "train": ["train.txt"], "test": ["test.txt"]}
-    found = glance(config.from_table({"task": "tag", "data": data}))
+    found = quick_check(config.from_table({"task": "tag", "data": data}))
     [unseen] = [each for each in found if each.code == "labels.unseen"]
     assert unseen.severity == "error"
     assert unseen.place == f"{tmp_path}/test.txt:1"
@@ -284,7 +284,7 @@ def test_tags_that_training_lacks(tmp_path):
 def test_a_line_without_its_tag_is_named(tmp_path):
     write(tmp_path / "train.txt", ["a\tDET", "dog\tNOUN", "", "a\tDET", "dog", ""])
     data = {"folder": str(tmp_path), "train": ["train.txt"]}
-    found = glance(config.from_table({"task": "tag", "data": data}))
+    found = quick_check(config.from_table({"task": "tag", "data": data}))
     [broken] = [each for each in found if each.code == "data.broken"]
     assert (broken.severity, broken.place) == ("error", f"{tmp_path}/train.txt:5")
 
@@ -298,13 +298,13 @@ def running(folder: Path, lines: list[str]) -> config.Recipe:
 def test_running_text_may_have_empty_and_equal_lines(tmp_path):
     chance = random.Random(1)
     lines = [line for _ in range(200) for line in (sentence(chance), "", "The same old story.")]
-    assert codes(glance(running(tmp_path, lines))) == ["data.counts"]
+    assert codes(quick_check(running(tmp_path, lines))) == ["data.counts"]
 
 
 def test_a_book_whose_end_is_in_another_script(tmp_path):
     chance = random.Random(1)
     lines = [sentence(chance) for _ in range(400)] + ["Двое мужчин стоят у реки"] * 100
-    assert "text.script" in codes(glance(running(tmp_path, lines)), "error")
+    assert "text.script" in codes(quick_check(running(tmp_path, lines)), "error")
 
 
 # Series
@@ -324,7 +324,7 @@ def hours(count: int = 400) -> list[str]:
 
 
 def test_a_clean_series_has_neither_error_nor_warning(tmp_path):
-    found = glance(series(tmp_path, hours()))
+    found = quick_check(series(tmp_path, hours()))
     assert [each.what for each in found] == ["rows: train 280, validation 40, test 80"]
 
 
@@ -336,7 +336,7 @@ def test_every_bad_row_of_a_series_is_found_not_the_first_alone(tmp_path):
     rows[30] = f"{rows[30].partition(',')[0]},,1"
     rows.insert(50, rows[49])
     del rows[71:74]
-    found = {each.code: each for each in glance(series(tmp_path, rows))}
+    found = {each.code: each for each in quick_check(series(tmp_path, rows))}
     lines = {code: each.place.rpartition(":")[2] for code, each in found.items()}
     assert lines == {
         "series.number": "12", "series.columns": "22", "series.missing": "32",
@@ -348,7 +348,7 @@ def test_every_bad_row_of_a_series_is_found_not_the_first_alone(tmp_path):
 def test_times_that_go_back(tmp_path):
     rows = hours()
     rows[5], rows[6] = rows[6], rows[5]
-    assert "series.back" in codes(glance(series(tmp_path, rows)), "error")
+    assert "series.back" in codes(quick_check(series(tmp_path, rows)), "error")
 
 
 def of(found: list[Finding], code: str) -> Finding:
@@ -357,25 +357,25 @@ def of(found: list[Finding], code: str) -> Finding:
 
 
 def test_a_series_whose_newest_row_comes_first(tmp_path):
-    found = glance(series(tmp_path, hours()[::-1]))
+    found = quick_check(series(tmp_path, hours()[::-1]))
     assert codes(found) == ["series.back"]
     back = of(found, "series.back")
     assert (back.severity, back.place) == ("error", f"{tmp_path}/x.csv:3")
     assert "399 of 400 rows" in back.what and "data.order = 'sort'" in back.advice
-    sorted_ = glance(series(tmp_path, hours()[::-1], order="sort"))
+    sorted_ = quick_check(series(tmp_path, hours()[::-1], order="sort"))
     assert codes(sorted_, "error") == [] and of(sorted_, "series.back").severity == "note"
 
 
 def test_times_that_stand_still(tmp_path):
     rows = [f"2020-01-01,{n % 5},{n % 7}" for n in range(4)]
-    assert codes(glance(series(tmp_path, rows)), "error") == ["series.repeated"]
+    assert codes(quick_check(series(tmp_path, rows)), "error") == ["series.repeated"]
 
 
 @pytest.mark.parametrize("time", ["noon", "nan", "7", ""])
 def test_times_that_are_none(tmp_path, time):
     rows = hours()
     rows[5] = f"{time},1,2"
-    found = glance(series(tmp_path, rows, gap="fill", order="sort"))
+    found = quick_check(series(tmp_path, rows, gap="fill", order="sort"))
     assert codes(found) == ["series.time"], "nor is there a gap where the row was"
     assert (found[0].severity, found[0].place) == ("error", f"{tmp_path}/x.csv:7")
 
@@ -384,9 +384,9 @@ def test_no_whole_number_of_steps_cannot_be_filled(tmp_path):
     rows = hours()
     rows[5] = rows[5].replace(":00,", ":30,")
     rows[7] = f"{rows[7].partition(',')[0]},abc,1"
-    found = glance(series(tmp_path, rows, gap="fill"))
+    found = quick_check(series(tmp_path, rows, gap="fill"))
     assert sorted(codes(found, "error")) == ["series.gap", "series.number"]
-    assert codes(glance(series(tmp_path, rows[:7], gap="ignore")), "error") == []
+    assert codes(quick_check(series(tmp_path, rows[:7], gap="ignore")), "error") == []
 
 
 def test_lines_of_values_are_those_of_the_file(tmp_path):
@@ -396,7 +396,7 @@ def test_lines_of_values_are_those_of_the_file(tmp_path):
     del rows[20:30]
     rows.insert(15, rows[14])
     keys = {"gap": "fill", "repeated": "first", "order": "sort"}
-    found = glance(series(tmp_path, ["", *rows[::-1]], **keys))
+    found = quick_check(series(tmp_path, ["", *rows[::-1]], **keys))
     line = 3 + rows[::-1].index(next(row for row in rows if "1e6" in row))
     assert of(found, "series.outlier").place == f"{tmp_path}/x.csv:{line}"
 
@@ -415,7 +415,7 @@ def test_values_that_look_wrong(tmp_path, change, code):
         f"{row.split(',')[0]},{change(n, float(row.split(',')[1])):.4f},{n % 7}"
         for n, row in enumerate(hours())
     ]
-    assert code in codes(glance(series(tmp_path, rows)), "warning")
+    assert code in codes(quick_check(series(tmp_path, rows)), "warning")
 
 
 # The whole
@@ -478,11 +478,11 @@ def test_what_training_would_refuse_is_an_error(made):
 
 
 def test_a_rate_that_would_rise_to_the_end_is_told(made):
-    found = glance(config.load(made, ("train.updates=1000", "train.schedule.warmup=4000")))
+    found = quick_check(config.load(made, ("train.updates=1000", "train.schedule.warmup=4000")))
     [told] = [each for each in found if each.code == "cost.warmup"]
     assert "rises for 4,000 updates, and training has 1,000" in told.what
     for changes in (("train.updates=1000", "train.schedule.warmup=500"), ("train.updates=10",)):
-        found = glance(config.load(made, changes))
+        found = quick_check(config.load(made, changes))
         assert "cost.warmup" not in {each.code for each in found}
 
 

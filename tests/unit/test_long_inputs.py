@@ -108,4 +108,4 @@ def test_a_word_of_more_symbols_than_a_window_is_cut(tmp_path: Path):
     [row] = task.lexicon.sentences([["dogs", "a" * 50, "in"]])
     assert [list(part.pieces) for part in row.windows(LONGEST)] == [[4], [LONGEST], [2]]
     assert [len(part.symbols) for part in row.windows(LONGEST)] == [4, LONGEST, 2]
-    assert task._shelf("train").lengths.max() <= LONGEST
+    assert task._labelled("train").lengths.max() <= LONGEST

@@ -45,7 +45,7 @@ def made() -> dict[str, Tokenizer]:
 
 @pytest.fixture(scope="module")
 def blanks() -> dict[str, Tokenizer]:
-    return {kind: make(kind, split="blanks") for kind in ("bpe", "unigram")}
+    return {kind: make(kind, split="whitespace") for kind in ("bpe", "unigram")}
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
@@ -192,7 +192,7 @@ def test_lower_case_is_folded_everywhere_alike(kind: str):
 def test_pieces_do_not_cross_words():
     tokenizer = make("bpe", ["ab.cd ab.cd"] * 50, vocabulary=400)
     assert all("." not in piece.strip("▁.") for piece in tokenizer.pieces(range(4, len(tokenizer))))
-    whole = make("bpe", ["ab.cd ab.cd"] * 50, vocabulary=400, split="blanks")
+    whole = make("bpe", ["ab.cd ab.cd"] * 50, vocabulary=400, split="whitespace")
     assert len(whole.encode(["ab.cd"])[0]) == 1
 
 

@@ -9,7 +9,7 @@ from regard.data import tags
 from regard.data.labels import Labels
 from regard.data.store import Store
 from regard.data.tokenizers import END, START, UNKNOWN, Config, Tokenizer
-from regard.data.words import LONGEST, Coded, Lexicon, Shelf, collate
+from regard.data.words import LONGEST, EncodedText, Lexicon, LabelledStore, collate
 from regard.errors import RecipeError, UserError
 
 LINES = ["a bcd ef", "ef gh a a"]
@@ -89,35 +89,35 @@ def test_collate_pads_words_and_their_characters(lexicon):
 
 
 def test_parts_and_windows_keep_words_whole():
-    row = Coded([1, 2, 3, 4, 5, 6], [2, 1, 3], [7, 8, 9], [1, 0, 2])
-    assert row.part(1, 3) == Coded([3, 4, 5, 6], [1, 3], [8, 9], [0, 2])
+    row = EncodedText([1, 2, 3, 4, 5, 6], [2, 1, 3], [7, 8, 9], [1, 0, 2])
+    assert row.part(1, 3) == EncodedText([3, 4, 5, 6], [1, 3], [8, 9], [0, 2])
     assert [w.pieces for w in row.windows(3)] == [[2, 1], [3]]
     assert [w.pieces for w in row.windows(2)] == [[2], [1], [2]], "the first symbol stands for it"
     assert row.windows(6) == [row]
-    assert Coded([1, 2, 3], (), (), ()).part(0, 2).symbols == [1, 2]
+    assert EncodedText([1, 2, 3], (), (), ()).part(0, 2).symbols == [1, 2]
 
 
 def test_what_is_stored_comes_back(tmp_path, lexicon):
     rows = lexicon.sentences([["ef", "a"], ["bcd"], ["a", "zz", "a"]])
     labels = [[1, 2], [0], [3, 3, 1]]
-    Shelf.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
-    shelf = Shelf(tmp_path, "train")
-    assert len(shelf) == 3
-    assert shelf.lengths.tolist() == [2, 1, 3]
+    LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
+    store = LabelledStore(tmp_path, "train")
+    assert len(store) == 3
+    assert store.lengths.tolist() == [2, 1, 3]
     for n in range(3):
-        assert [list(map(int, column)) for column in shelf[n]] == [list(c) for c in rows[n]]
-        assert shelf.labels(n).tolist() == labels[n]
+        assert [list(map(int, column)) for column in store[n]] == [list(c) for c in rows[n]]
+        assert store.labels(n).tolist() == labels[n]
 
 
 def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, lexicon):
     rows = lexicon.sentences([["ef", "a"], ["bcd"], ["a", "zz", "a"]])
     labels = [[1, 2], [0], [3, 3, 1]]
-    Shelf.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
-    assert len(Shelf(tmp_path, "train", lexicon, range(4), "word")) == 3
+    LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
+    assert len(LabelledStore(tmp_path, "train", lexicon, range(4), "word")) == 3
     with pytest.raises(UserError, match=r"train\.labels\.tokens: not all are from 0 to 2"):
-        Shelf(tmp_path, "train", lexicon, range(3), "word")
+        LabelledStore(tmp_path, "train", lexicon, range(3), "word")
     with pytest.raises(UserError, match="not of the same texts"):
-        Shelf(tmp_path, "train", lexicon, range(4), "text")
+        LabelledStore(tmp_path, "train", lexicon, range(4), "text")
     changes = {
         "labels": [[1], [0], [3, 3, 1]],
         "pieces": [[1, 2], [1], [1, 1, 1]],
@@ -125,10 +125,10 @@ def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, lexicon):
         "symbols": [[4, 5], [4]],
     }
     for name, forged in changes.items():
-        Shelf.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
+        LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
         Store.write(tmp_path, [f"train.{name}"], 99, ([row] for row in forged))
         with pytest.raises(UserError, match="not of the same texts"):
-            Shelf(tmp_path, "train", None, range(4), "word")
+            LabelledStore(tmp_path, "train", None, range(4), "word")
 
 
 def test_a_lexicon_comes_back(tmp_path, lexicon):

@@ -22,7 +22,7 @@
   }
 
   function symbols(reading) {
-    const head = ["#", ...(reading.of.length ? ["word"] : []), what(reading), "probability", "", "rank", "entropy (nats)", "nearest rivals"];
+    const head = ["#", ...(reading.of.length ? ["word"] : []), what(reading), "probability", "", "rank", "entropy (nats)", "nearest alternatives"];
     const body = reading.tokens.rows.map((row, n) => make("tr", null,
       make("td", { class: "number", text: n }),
       reading.of.length ? make("td", null, regard.piece(reading.of[n])) : null,
@@ -31,9 +31,9 @@
       make("td", null, regard.meter(row.p)),
       make("td", { class: "number", text: row.rank }),
       make("td", { class: "number", text: regard.number(row.entropy, 2) }),
-      make("td", null, make("span", { class: "rivals" }, ...row.rivals.map(([piece, p]) =>
+      make("td", null, make("span", { class: "alternatives" }, ...row.alternatives.map(([piece, p]) =>
         make("span", null, regard.piece(piece), ` ${percent(p)}`))))));
-    return regard.region("Symbols and rivals", make("table", null,
+    return regard.region("Symbols and alternatives", make("table", null,
       make("thead", null, make("tr", null, ...head.map((text, n) =>
         text ? make("th", { scope: "col", text }) : make("td", { "aria-hidden": "true" })))),
       make("tbody", null, ...body)));
@@ -68,7 +68,7 @@
       make("h3", { text: `How sure of each ${name === "symbol" ? "word" : name}` }),
       name === "symbol" ? make("p", { class: "hint", text: "The probability of a word is the product of those of its symbols, given all that came before." }) : null,
       words(reading), regard.legend("weight", 1, "probability"),
-      make("h3", { text: `How sure of each ${name}, and its rivals` }),
+      make("h3", { text: `How sure of each ${name}, and its alternatives` }),
       make("p", { class: "hint", text: `${name === "symbol" ? `All ${said} together: log p = ${regard.number(reading.tokens.total, 3)}. ` : ""}Rank 1: nothing else was more likely.` }),
       symbols(reading), reading.tokens.chances ? chances(reading) : null);
   };

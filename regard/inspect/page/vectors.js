@@ -77,7 +77,7 @@
       const n = Math.min(choice.value.side, reading.embeddings.length - 1);
       const view = reading.embeddings[n];
       const rows = view.words.map((word) => make("tr", null, make("th", { scope: "row" }, regard.piece(word.piece)),
-        make("td", null, make("span", { class: "rivals" }, ...word.near.map(([piece, cosine]) => make("span", null, regard.piece(piece), ` ${regard.number(cosine, 2)}`))))));
+        make("td", null, make("span", { class: "alternatives" }, ...word.near.map(([piece, cosine]) => make("span", null, regard.piece(piece), ` ${regard.number(cosine, 2)}`))))));
       element.replaceChildren(
         make("p", { class: "hint", text: "Symbols that the model uses alike have vectors that point the same way." }),
         make("div", { class: "bar" }, regard.choice("Vectors of", reading.embeddings.map((e, i) => [i, e.side === "source" ? "input" : "output"]), n, (value) => choice.set({ side: Number(value) }))),
