@@ -336,8 +336,8 @@ def prepared(
 def create(
     folder: Path, recipe: config.Recipe, given: Run | None = None
 ) -> tuple[Run, list[dict[str, Any]]]:
-    """A new run, once the doctor has had a quick_check at its data; his warnings, as records, and what
-    was met when all of it was read."""
+    """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
+    was found when all of it was read."""
     warnings = examination.passed(examination.quick_check(recipe, given))
     run = Run.create(folder, recipe, given, [each.as_dict() for each in warnings])
     warnings += examination.room(run)

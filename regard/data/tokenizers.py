@@ -1,8 +1,8 @@
 """Text becomes symbols and back. Made by the `tokenizers` library, trained once, stored, hashed.
 
     bpe, unigram   pieces of words over bytes: any text is covered and comes back unchanged
-    word           what stands between whitespace, or words and punctuation marks by themselves; what
-                   was not seen becomes the unknown symbol
+    word           what stands between whitespace, or words and punctuation marks by themselves;
+                   what was not seen becomes the unknown symbol
     character      Unicode characters; what was not seen becomes the unknown symbol
     bytes          UTF-8 bytes: 256 symbols, no training, any text comes back unchanged
 

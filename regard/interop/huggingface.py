@@ -209,7 +209,7 @@ def _check_positions(state: Mapping[str, Tensor]) -> None:
 def _number(table: Mapping[str, Any], key: str, least: int = 1) -> int:
     value = table.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UserError(f"{key}: {value!r} given, wanted a whole number ≥ {least}")
+        raise UserError(f"{key}: {value!r} given, wanted an integer ≥ {least}")
     return value
 
 

@@ -44,9 +44,9 @@ class Evaluation:
     lines: Annotated[int, Range(0, 10**6)] = 200
     """Validation lines that are translated (greedily) each time, for scores while training."""
     metrics: tuple[Key, ...] = ("bleu", "chrf", "ter", "exact")
-    """Which scores are reported. line_error_rate: lines that are not exact, the word error rate where
-    a line is a word; nbest: one of the search's n best is exact; wer, cer, per: edits per word,
-    character, phoneme."""
+    """Which scores are reported. line_error_rate: lines that are not exact, the word error rate
+    where a line is a word; nbest: one of the search's n best is exact; wer, cer, per: edits per
+    word, character, phoneme."""
     multiple_references: str = ""
     """What stands between the right answers on a line of validation and test; empty: one each."""
     unseen: bool = False

@@ -18,7 +18,7 @@ LARGEST = 1 << 23
 MOST = 1 << 20
 """Values in a file. A few bytes of JSON are a hundred of memory."""
 DIGITS = 20
-"""Of a whole number: as many as 64 bits and a sign take."""
+"""Of an integer: as many as 64 bits and a sign take."""
 WHOLE = (1 << 63) - 1
 
 Table = dict[str, Any]

@@ -53,7 +53,7 @@ def check(name: str, value: Any, hint: Any) -> None:
     """Refuse an option that is not of the kind `hint`, one of those below."""
     kind = Real if hint.__origin__ is float else Integral
     if isinstance(value, bool) or not isinstance(value, kind):
-        wanted = "a number" if kind is Real else "a whole number"
+        wanted = "a number" if kind is Real else "an integer"
         raise RecipeError(f"{name}: {shown(value)} is not {wanted}")
     for limit in hint.__metadata__:
         if value not in limit:

@@ -19,7 +19,7 @@ from regard.data.labelled import HeldOut, Text, texts
 from regard.data.labels import BASE, TRAINING, Labels
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.tokenizers import END, START, UNKNOWN
-from regard.data.words import EncodedText, Lexicon, LabelledStore, collate
+from regard.data.words import EncodedText, LabelledStore, Lexicon, collate
 from regard.errors import RecipeError, UserError
 from regard.metrics import Direction, Score, accuracy, labels as label_metrics
 from regard.metrics.labels import Judged

@@ -23,7 +23,7 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.data.store import Array
 from regard.data.tags import UNKNOWN as NO_TAG, Numbers
 from regard.data.tokenizers import UNKNOWN
-from regard.data.words import EncodedText, Lexicon, LabelledStore, collate
+from regard.data.words import EncodedText, LabelledStore, Lexicon, collate
 from regard.errors import RecipeError, UserError
 from regard.metrics import Direction, Score, labels as label_metrics
 from regard.model import Model

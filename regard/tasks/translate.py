@@ -226,7 +226,7 @@ class Task:
         return self.make_choices(self.folder / CHOICES, Report()) if bound else None
 
     def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
-        """Texts, or those of a file, as choices; what cannot be written is reported and left out."""
+        """Choices of texts, or of a file's; what cannot be written is reported and left out."""
         texts = pairs.listed(source, self.target, self.config.data.max_length, report)
         return Choices(list(texts.values()), END, len(self.target))
 

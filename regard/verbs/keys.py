@@ -58,7 +58,7 @@ def sections(task: str) -> Iterator[Section]:
     defining = module("tasks", task)
     top = [
         Key("task", "a text", "", "Which task: " + ", ".join(kinds("tasks"))),
-        Key("seed", "a whole number ≥ 0", "1", "Another seed, another order, other weights."),
+        Key("seed", "an integer ≥ 0", "1", "Another seed, another order, other weights."),
     ]
     yield Section("", "", "", top)
     yield from _walk(defining.Config, "")

@@ -220,7 +220,7 @@ def test_half_precision_and_a_stored_sinusoid_are_fine(folder: Path, tmp_path: P
         ({"model_type": "bart"}, "model_type: 'bart' cannot be imported"),
         ({"normalize_before": True}, "normalize_before: "),
         ({"activation_function": "tanh"}, "activation_function: 'tanh' is not one of relu"),
-        ({"d_model": "30"}, "d_model: '30' given, wanted a whole number ≥ 1"),
+        ({"d_model": "30"}, "d_model: '30' given, wanted an integer ≥ 1"),
         ({"encoder_layers": None}, "encoder_layers: None given"),
         ({"encoder_layers": 4}, r"encoder\.layers\.3\.self_attn\.q_proj\.weight: missing"),
         ({"encoder_layers": 2}, r"encoder\.layers\.2\..*: no place for these weights"),

@@ -102,7 +102,7 @@ def by_override(text: str) -> Iterator[Mutant]:
 OVERRIDES: list[tuple[str, ...]] = [
     ("seed=-1", "must be ≥ 0"),
     ("seed=1099511627776",),
-    ("seed=1.5", "a whole number"),
+    ("seed=1.5", "an integer"),
     ("task=translat", "did you mean 'translate'?"),
     ("task=7",),
     ("data.train=[]", "names no file"),
@@ -165,7 +165,7 @@ OVERRIDES: list[tuple[str, ...]] = [
     ("model.head.smoothing=1.0",),
     ("model.head.bias=1",),
     ("train.updates=0",),
-    ("train.updates=1e3", "a whole number"),
+    ("train.updates=1e3", "an integer"),
     ("train.tokens=-1",),
     ("train.accumulate=0",),
     ("train.clip=-1",),
@@ -247,7 +247,7 @@ TEXTS: list[tuple[str, str, tuple[str, ...]]] = [
     ('task = "translate"', "", ("task: missing; one of ", "translate")),
     ("dim = 16", "dim = ", ("FILE: not TOML: ", "line")),
     ("dim = 16", "dim = 16\ndim = 32", ("FILE: not TOML: ",)),
-    ("dim = 16", "dim = 2024-01-01", ("model.dim: ", "a whole number")),
+    ("dim = 16", "dim = 2024-01-01", ("model.dim: ", "an integer")),
     ("train = [", "trains = [", ("data.trains: no such key; did you mean 'train'?",)),
 ]
 

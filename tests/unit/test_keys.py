@@ -51,7 +51,7 @@ def test_sections_inside_of_a_part_are_told_with_its_kind():
 def test_types_and_defaults_are_shown():
     sections = {(s.header, s.kind): {k.name: k for k in s.keys} for s in keys.sections("translate")}
     heads = sections["model.encoder", "transformer"]["heads"]
-    assert (heads.wanted, heads.default) == ("a whole number ≥ 1 and ≤ 1,024", "8")
+    assert (heads.wanted, heads.default) == ("an integer ≥ 1 and ≤ 1,024", "8")
     train = sections["data", ""]["train"]
     assert (train.wanted, train.default) == ("a list, each item a text", "")
 

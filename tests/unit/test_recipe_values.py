@@ -34,7 +34,7 @@ LIMITS = [
     ("model.dim=131073", "131073 must be ≥ 1 and ≤ 131,072"),
     ("search.beams=10001", "10001 must be ≥ 1 and ≤ 10,000"),
     ("train.accumulate=10001", "10001 must be ≥ 1 and ≤ 10,000"),
-    ("data.max_length=1.5", "1.5 (float) given, wanted: a whole number ≥ 1 and ≤ 10,000,000"),
+    ("data.max_length=1.5", "1.5 (float) given, wanted: an integer ≥ 1 and ≤ 10,000,000"),
     ("train.optimizer.learning_rate=inf", "inf must be > 0 and ≤ 1,000"),
     ("train.optimizer.learning_rate=nan", "nan must be > 0 and ≤ 1,000"),
     ("train.optimizer.epsilon=2", "2.0 must be > 0 and ≤ 1"),
@@ -157,7 +157,7 @@ def nested(depth: int) -> list[Any]:
 
 TABLES: list[tuple[dict[Any, Any], str]] = [
     ({"seed": 10**5000}, "recipe: seed: a number of more than 4,300 digits must be ≥ 0"),
-    ({"seed": np.int64(3)}, "recipe: seed: np.int64(3) (int64) given, wanted: a whole number"),
+    ({"seed": np.int64(3)}, "recipe: seed: np.int64(3) (int64) given, wanted: an integer"),
     ({"seed": nested(100_000)}, "recipe: it is nested too deeply"),
     ({3: 4}, "recipe: 3: no such key"),
     ({"model": {"tie": np.arange(3)}}, "recipe: model.tie: array([0, 1, 2]) is not one of"),
@@ -200,9 +200,9 @@ def test_options_have_limits_too():
         (0, "0 must be ≥ 1 and ≤ 10,000"),
         (10**30, "must be ≥ 1 and ≤ 10,000"),
         (10**5000, "a number of more than 4,300 digits must be ≥ 1"),
-        (2.0, "2.0 is not a whole number"),
-        (True, "True is not a whole number"),
-        ("3", "'3' is not a whole number"),
+        (2.0, "2.0 is not an integer"),
+        (True, "True is not an integer"),
+        ("3", "'3' is not an integer"),
     ):
         with pytest.raises(RecipeError, match=re.escape(wanted)):
             check("beams", value, values.Few)

@@ -291,7 +291,7 @@ def test_parts_that_training_does_not_make_never_reach_the_library(
 SETTINGS: list[Any] = [
     {"kind": kind, "split": split, "lowercase": lowercase}
     for kind in KINDS
-    for split in ("words", "blanks", "punctuation")
+    for split in ("words", "whitespace", "punctuation")
     for lowercase in (False, True)
     if kind == "word" or split != "punctuation"
 ]

@@ -9,7 +9,7 @@ from regard.data import tags
 from regard.data.labels import Labels
 from regard.data.store import Store
 from regard.data.tokenizers import END, START, UNKNOWN, Config, Tokenizer
-from regard.data.words import LONGEST, EncodedText, Lexicon, LabelledStore, collate
+from regard.data.words import LONGEST, EncodedText, LabelledStore, Lexicon, collate
 from regard.errors import RecipeError, UserError
 
 LINES = ["a bcd ef", "ef gh a a"]
