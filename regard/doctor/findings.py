@@ -431,7 +431,8 @@ it refuses that by itself.
 
 Nothing here needs a dictionary or a network. Sides that belong together are compared by the
 lengths of their lines and by the words that both have; languages are distinguished by
-their pairs of letters. Such statistics need a few hundred lines to be sure, and say nothing where they are not.
+their pairs of letters. Such statistics need a few hundred lines to be sure, and say nothing where
+they are not.
 """
 
 

@@ -44,7 +44,8 @@ def inspect(
     """Look inside a model while it reads a text: one HTML file that needs no network.
 
     Attention of every layer and head, alignment, beam search tree, probabilities and
-    alternatives of every token, states and gates, gradients, positions, embeddings, attribution, logit lens.
+    alternatives of every token, states and gates, gradients, positions, embeddings, attribution,
+    logit lens.
     A run that forecasts reads files (CSV) instead of texts.
 
     Examples:

@@ -82,3 +82,10 @@ def test_the_old_table_is_left_as_it_was():
     table = {"cutting": {"dropout": 0.0, "copies": 8}, "seed": 1}
     assert upgrade.present(table) == {"seed": 1}
     assert table["cutting"] == {"dropout": 0.0, "copies": 8}
+
+
+def test_the_glossary_has_every_old_key():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "glossary.md").read_text("utf-8")
+    rows = [f"| `{old}` | `{new}` |" for old, new in upgrade.RENAMED.items()]
+    rows += [f"| `{old}` | removed: {gone.why} |" for old, gone in upgrade.REMOVED.items()]
+    assert [row for row in rows if row not in text] == []
