@@ -103,8 +103,8 @@ ELSEWHERE = {
 _FOREIGN = {name: key for key, names in ELSEWHERE.items() for name in names.split()}
 REMOVED = {
     "model.head.consistency": Removed(0.0, "R-Drop cost twice the time and did not help"),
-    "cutting.dropout": Removed(0.0, "BPE-dropout did not help"),
-    "cutting.copies": Removed(None, "BPE-dropout did not help"),
+    "cutting.dropout": Removed(0.0, "no recipe used BPE-dropout"),
+    "cutting.copies": Removed(None, "no recipe used BPE-dropout"),
 }
 
 
