@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data import catalogue
-from regard.data.readers import Policy
+from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.errors import RecipeError, UserError
 from regard.recipe.values import Length, shown
 
@@ -55,6 +55,17 @@ class Config:
     @property
     def policy(self) -> Policy:
         return Policy(broken=self.on_bad_line, empty=self.on_empty)
+
+    def admits(self, tokens: int, path: Path, line: int, text: str, report: Report) -> bool:
+        """Whether an example of so many tokens is learnt from. One that is too long is reported; if
+        it is admitted all the same, it is to be cut."""
+        if tokens <= self.max_length:
+            return True
+        what = f"more than {self.max_length} tokens (data.max_length)"
+        report.add(finding := Finding(path, line, what, excerpt(text)))
+        if self.on_too_long == "refuse":
+            raise UserError(f"{finding}: data.on_too_long = 'refuse'")
+        return self.on_too_long == "cut"
 
     def paths(self, part: Part) -> list[Path]:
         """The files of a part; each must be there."""

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data import fasta, files
+from regard.data import fasta, files, held_out
 from regard.data.cells import is_number
 from regard.data.readers import (
     Broken,
@@ -36,7 +36,7 @@ from regard.data.readers import (
 )  # fmt: skip
 from regard.data.tags import UNKNOWN
 from regard.errors import RecipeError, UserError
-from regard.recipe.values import Seed, Share
+from regard.recipe.values import Seed
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NOTHING = ("", "")
@@ -44,34 +44,15 @@ NOTHING = ("", "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut:
+class HeldOut(held_out.HeldOut):
     """Shares of the training files for parts that have no files of their own.
 
     Which part an example belongs to is a function of the seed and its text alone, so that equal
     texts are never in two parts, and another order or another training seed changes nothing.
     """
 
-    validation: Share = 0.0
-    """The share to choose by."""
-    test: Share = 0.0
-    """The share that `regard evaluate` scores."""
     seed: Seed = 1
     """Another seed, other examples."""
-
-    def __post_init__(self) -> None:
-        if self.validation + self.test >= 1:
-            raise RecipeError("validation: with test it leaves nothing to learn from")
-
-    def check(self, data: files.Config) -> None:
-        """A part has files or a share, not both."""
-        for part in ("validation", "test"):
-            if getattr(data, part) and getattr(self, part):
-                raise RecipeError(
-                    f"held_out.{part}: data.{part} names files; give one or the other"
-                )
-
-    def has(self, data: files.Config, part: files.Part) -> bool:
-        return bool(getattr(data, part)) or bool(getattr(self, part, 0))
 
     def paths(self, data: files.Config, part: files.Part) -> list[Path]:
         """The files that a part is in."""

@@ -75,17 +75,11 @@ class Pairs:
             encoded = [each.encode(list(side)) for each, side in zip(by, sides, strict=True)]
             for (line, fields), row in zip(block, zip(*encoded, strict=True), strict=True):
                 longer = max(range(len(row)), key=lambda side: len(row[side]))
-                if len(row[longer]) > data.max_length:
-                    what = f"more than {data.max_length} symbols (data.max_length)"
-                    path = paths[min(longer, len(paths) - 1)]
-                    finding = Finding(path, line, what, fields[longer][:60])
-                    report.add(finding)
-                    if data.on_too_long == "refuse":
-                        raise UserError(f"{finding}: data.on_too_long = 'refuse'")
-                    if data.on_too_long == "skip":
-                        report.used -= 1
-                        continue
-                yield tuple(symbols[: data.max_length] for symbols in row)
+                path = paths[min(longer, len(paths) - 1)]
+                if data.admits(len(row[longer]), path, line, fields[longer], report):
+                    yield tuple(symbols[: data.max_length] for symbols in row)
+                else:
+                    report.used -= 1
 
 
 def listed(
@@ -103,7 +97,7 @@ def listed(
         if UNKNOWN in symbols:
             report.add(Finding(path, number, "symbols that no training text has", text[:60]))
         elif len(symbols) > longest:
-            what = f"more than {longest} symbols (data.max_length)"
+            what = f"more than {longest} tokens (data.max_length)"
             report.add(Finding(path, number, what, text[:60]))
         elif text:
             found[text] = symbols

@@ -8,31 +8,20 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from regard.data import files
+from regard.data import files, held_out
 from regard.data.readers import Policy, Report, parallel
 from regard.data.store import Array, pad
 from regard.data.tokenizers import PAD, UNKNOWN
-from regard.errors import RecipeError
-from regard.recipe.values import Share
 from regard.types import Batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut:
+class HeldOut(held_out.HeldOut):
     """Shares of the training files' end, in characters, for parts that have no files of their own.
 
     The last share is the test part, the one before it the validation part; a line belongs where
     its first character does.
     """
-
-    validation: Share = 0.0
-    """The share to choose by."""
-    test: Share = 0.0
-    """The share that `regard evaluate` scores."""
-
-    def __post_init__(self) -> None:
-        if self.validation + self.test >= 1:
-            raise RecipeError("validation: with test it leaves nothing to learn from")
 
     def span(self, part: files.Part) -> tuple[float, float]:
         """Where a part begins and ends, as shares of the whole."""
@@ -58,8 +47,7 @@ class Texts:
     running: bool
 
     def has(self, part: files.Part) -> bool:
-        low, high = self.held_out.span(part)
-        return bool(getattr(self.data, part)) or low < high
+        return part == "train" or self.held_out.has(self.data, part)
 
     def lines(self, part: files.Part, report: Report) -> Iterator[Line]:
         """The lines of a part: of its own files, or of its share of the training files."""

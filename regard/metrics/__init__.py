@@ -40,6 +40,11 @@ TOKENIZERS = ("13a", "char", "intl", "ja-mecab", "ko-mecab", "none", "zh")
 """Those of sacrebleu that download nothing."""
 
 
+def perplexity(nll: float) -> float:
+    """exp of the mean −log p of a token; finite where that would overflow."""
+    return math.exp(min(nll, 700.0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """One number for a whole test set, and how it came about."""

@@ -1,6 +1,5 @@
 """Classify: seq2vec. A label for each text, or any number of them."""
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,11 +16,11 @@ from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
 from regard.data.labelled import HeldOut, Text, texts
 from regard.data.labels import BASE, TRAINING, Labels
-from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.readers import Policy, Report
 from regard.data.tokenizers import END, START, UNKNOWN
 from regard.data.words import EncodedText, LabelledStore, Lexicon, collate
 from regard.errors import RecipeError, UserError
-from regard.metrics import Direction, Score, accuracy, labels as label_metrics
+from regard.metrics import Direction, Score, accuracy, labels as label_metrics, perplexity
 from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.config import Recipe
@@ -165,19 +164,12 @@ def _encode(
     report: Report,
 ) -> Iterator[tuple[EncodedText, list[int]]]:
     """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
-    longest, stream = config.data.max_length, zip(found, labels, strict=True)
+    data, stream = config.data, zip(found, labels, strict=True)
     while block := list(islice(stream, BLOCK)):
         coded = lexicon.texts([text.text for text, _ in block])
         for (text, known), code in zip(block, coded, strict=True):
-            if len(code.symbols) > longest:
-                what = f"more than {longest} symbols (data.max_length)"
-                finding = Finding(text.path, text.line, what, excerpt(text.text))
-                report.add(finding)
-                if config.data.on_too_long == "refuse":
-                    raise UserError(f"{finding}: data.on_too_long = 'refuse'")
-                if config.data.on_too_long == "skip":
-                    continue
-            yield code.part(0, longest), [n + 1 for n in known]
+            if data.admits(len(code.symbols), text.path, text.line, text.text, report):
+                yield code.part(0, data.max_length), [n + 1 for n in known]
 
 
 def numbers(labels: Labels, text: Text, unseen: str, by: str = TRAINING) -> list[int]:
@@ -392,7 +384,7 @@ class Task:
                 nll = Judged(logits[n : n + 1], [truth], self.several).nll()
             yield {
                 "log_prob": None if nll is None else -nll,
-                "perplexity": None if nll is None else math.exp(min(nll, 700.0)),
+                "perplexity": None if nll is None else perplexity(nll),
                 "status": "cut" if len(whole[n].symbols) > longest else "ok",
                 "tokens": given,
                 "log_probs": [] if nll is None else [-nll],

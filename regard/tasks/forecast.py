@@ -28,7 +28,7 @@ from regard.data.series import TOLERANCE, Series
 from regard.data.standard import Standard
 from regard.data.windows import Forecasts, collate, normaliser, unfold
 from regard.errors import RecipeError, UserError
-from regard.metrics import Direction, Score, bootstrap
+from regard.metrics import Direction, Score, bootstrap, perplexity
 from regard.model import Model
 from regard.plots import series as series_plots
 from regard.recipe.config import Recipe
@@ -482,8 +482,11 @@ class Task:
                     mean, deviation = (x[0, : len(true)] for x in self._block(model, window))
                     found += (-Forecasts(true, mean, deviation).nll().sum(1) - unit).tolist()
             total = math.fsum(found)
-            perplexity = math.exp(min(-total / len(found), 700.0))
-            yield {"log_prob": total, "perplexity": perplexity, "log_probs": found}
+            yield {
+                "log_prob": total,
+                "perplexity": perplexity(-total / len(found)),
+                "log_probs": found,
+            }
 
 
 def _interval(

@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data import batching, files, stream, tokenizers
-from regard.data.readers import Finding, Report, excerpt
+from regard.data.readers import Report
 from regard.data.store import Store, read_texts, write_texts
 from regard.data.texts import HeldOut, Texts, collate, spelling
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.decoding.continuation import CHUNK, Asked, follow
 from regard.errors import RecipeError, UserError
-from regard.metrics import VERSION, Direction, Score
+from regard.metrics import VERSION, Direction, Score, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
@@ -90,9 +90,7 @@ def check(recipe: Recipe) -> None:
     config: Config = recipe.task
     if len(config.data.columns) > 1:
         raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
-    for part in ("validation", "test"):
-        if getattr(config.data, part) and getattr(config.held_out, part):
-            raise RecipeError(f"held_out.{part}: data.{part} names files; give one or the other")
+    config.held_out.check(config.data)
     check_head(recipe, "tokens")
     check_written(recipe)
     if config.unit == "stream":
@@ -147,20 +145,14 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 
 def _encode(config: Config, by: Tokenizer, report: Report) -> Iterator[list[int]]:
     """Symbols of each line to learn from, its end among them."""
-    longest, lines = config.data.max_length, config.texts.lines("train", report)
+    data, lines = config.data, config.texts.lines("train", report)
     while block := list(islice(lines, BLOCK)):
         encoded = by.encode([line.text for line in block])
         for line, symbols in zip(block, encoded, strict=True):
-            if config.unit == "line" and len(symbols) > longest:
-                what = f"more than {longest} symbols (data.max_length)"
-                finding = Finding(line.path, line.number, what, excerpt(line.text))
-                report.add(finding)
-                if config.data.on_too_long == "refuse":
-                    raise UserError(f"{finding}: data.on_too_long = 'refuse'")
-                if config.data.on_too_long == "skip":
-                    continue
-                symbols = symbols[:longest]
-            yield [*symbols, END]
+            if config.unit == "stream":
+                yield [*symbols, END]
+            elif data.admits(len(symbols), line.path, line.number, line.text, report):
+                yield [*symbols[: data.max_length], END]
 
 
 class Text(NamedTuple):
@@ -319,7 +311,7 @@ class Task:
         bits = nats / math.log(2) + sum(text.spelling for text in texts)
         return {
             "nll": mean,
-            "perplexity": math.exp(min(mean, 700.0)),
+            "perplexity": perplexity(mean),
             "bits_per_character": bits / sum(text.characters for text in texts),
         }
 
@@ -360,7 +352,7 @@ class Task:
             yield {
                 "status": "unknown" if UNKNOWN in text.symbols else "ok",
                 "log_prob": total,
-                "perplexity": math.exp(min(-total / len(row), 700.0)),
+                "perplexity": perplexity(-total / len(row)),
                 "bits_per_character": bits / text.characters,
                 "bits": bits,
                 "characters": text.characters,

@@ -19,7 +19,7 @@ from regard.data import batching, files, tags as scales, tokenizers
 from regard.data.batching import Batches
 from regard.data.labelled import HeldOut, Sentence, sentences
 from regard.data.labels import BASE, TRAINING
-from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.readers import Policy, Report
 from regard.data.store import Array
 from regard.data.tags import UNKNOWN as NO_TAG, Numbers
 from regard.data.tokenizers import UNKNOWN
@@ -156,20 +156,14 @@ def _encode(
     report: Report,
 ) -> Iterator[tuple[EncodedText, Sequence[int]]]:
     """Symbols and tags of each sentence; too long as the recipe says, cut after a whole word."""
-    longest, stream = config.data.max_length, zip(found, tags, strict=True)
+    data, stream = config.data, zip(found, tags, strict=True)
     while block := list(islice(stream, BLOCK)):
         coded = lexicon.sentences([each.words for each, _ in block])
         for (each, stored), code in zip(block, coded, strict=True):
-            first = code.windows(longest)[0]
-            if len(first.symbols) < len(code.symbols):
-                what = f"more than {longest} symbols (data.max_length)"
-                finding = Finding(each.path, each.line, what, excerpt(" ".join(each.words)))
-                report.add(finding)
-                if config.data.on_too_long == "refuse":
-                    raise UserError(f"{finding}: data.on_too_long = 'refuse'")
-                if config.data.on_too_long == "skip":
-                    continue
-            yield first, stored[: len(first.pieces)]
+            text = " ".join(each.words)
+            if data.admits(len(code.symbols), each.path, each.line, text, report):
+                first = code.windows(data.max_length)[0]
+                yield first, stored[: len(first.pieces)]
 
 
 class Tagged(NamedTuple):

@@ -22,7 +22,7 @@ from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
 from regard.decoding.parallel_batches import parallel_batches
 from regard.errors import RecipeError, UserError
-from regard.metrics import Direction, Score
+from regard.metrics import Direction, Score, perplexity
 from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
@@ -286,7 +286,7 @@ class Task:
                 total += float(terms["nll"].sum)
                 count += terms["nll"].count
         mean = total / max(1, count)
-        return {"nll": mean, "perplexity": math.exp(min(mean, 100.0))}
+        return {"nll": mean, "perplexity": perplexity(mean)}
 
     # Using what was learnt
 
@@ -511,7 +511,7 @@ class Task:
             total = math.fsum(found[n])
             yield {
                 "log_prob": total,
-                "perplexity": math.exp(min(-total / len(found[n]), 700.0)),
+                "perplexity": perplexity(-total / len(found[n])),
                 "status": _read(len(sources[n]) > longest, [*left[n], *right[n]]),
                 "tokens": self.target.pieces([*right[n], END]),
                 "log_probs": found[n],

@@ -164,22 +164,23 @@ def scores(
 
 
 def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
-    """All texts' log-probability, perplexity, and bits per character where they are told."""
+    """All texts' log-probability, perplexity, and bits per character where they are known."""
     import math
+
+    from regard.metrics import perplexity
 
     total = math.fsum(line["log_prob"] or 0.0 for line in found)
     count = sum(len(line["log_probs"]) for line in found)
     if not count:
         errors.print(f"{len(found):,} texts: there is nothing to score", markup=False)
         return
-    perplexity = math.exp(min(-total / count, 700.0))
     bits = ""
     if all("characters" in line for line in found):
         mean = math.fsum(line["bits"] for line in found) / sum(line["characters"] for line in found)
         bits = f", {mean:.4f} bits per character"
     errors.print(
         f"{len(found):,} texts, {count:,} symbols: log-probability {total:.2f}, "
-        f"perplexity {perplexity:.4f}{bits}",
+        f"perplexity {perplexity(-total / count):.4f}{bits}",
         markup=False,
     )
 

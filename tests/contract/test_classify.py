@@ -285,7 +285,7 @@ def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
         assert lengths.max() == 6
         assert (len(lengths) == count) is (rule == "cut")
         report = json.loads((run.folder / "data.json").read_text())
-        assert report["skipped"]["more than 6 symbols (data.max_length)"] > 50
+        assert report["skipped"]["more than 6 tokens (data.max_length)"] > 50
         assert report["used"] == len(lengths)
 
 

@@ -209,7 +209,7 @@ def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
     met = sum(n > 3 for n in lengths + checked)
     assert list(report["skipped"].values()) == [met]
     [told] = run.notes()
-    assert f"{met} × more than 3 symbols (data.max_length)" in told and "data.json" in told
+    assert f"{met} × more than 3 tokens (data.max_length)" in told and "data.json" in told
 
 
 def test_what_is_left_out_of_validation_is_told_too(tmp_path: Path):
@@ -386,7 +386,7 @@ def test_choices_of_the_recipe_go_with_the_run(tmp_path: Path):
     path.unlink()
     met = json.loads((run.folder / "data.json").read_text(encoding="utf-8"))
     assert met["skipped"]["symbols that no training text has"] == 1
-    assert met["skipped"]["more than 20 symbols (data.max_length)"] == 1
+    assert met["skipped"]["more than 20 tokens (data.max_length)"] == 1
     right = (folder / "validation.target").read_text(encoding="utf-8").splitlines()
     lacking = sum(line not in CHOSEN for line in right)
     assert met["skipped"]["targets that output.choices lacks"] == lacking > 0
