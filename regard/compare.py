@@ -22,7 +22,7 @@ from regard.inspect.gradients import reach
 from regard.metrics import Score, bootstrap
 from regard.plots import PLACES, Curve, comparison as comparison_plots
 from regard.recipe.values import Samples, check
-from regard.tasks import Prediction
+from regard.tasks import Continues, Grades, Prediction
 
 SAMPLES = 1000
 GROUPS = 5
@@ -273,8 +273,8 @@ def _entry(
 
 def _gradient(predictor: front.Predictor, part: str) -> Sequence[float]:
     """How far back it reaches in a model that reads nothing but what it has said."""
-    task: Any = predictor.task
-    if not hasattr(task, "window"):
+    task = predictor.task
+    if not isinstance(task, Continues):
         return ()
     return reach(predictor.model, task.symbols(part), most=task.window(predictor.model))
 
@@ -349,8 +349,8 @@ def _grader(
     predictions: Sequence[Prediction],
 ) -> Grade | None:
     """How the lines of a part are scored: by the task itself, or by a statistic of each line."""
-    task: Any = predictor.task
-    if hasattr(task, "grade"):
+    task = predictor.task
+    if isinstance(task, Grades):
         _, answers = front.answers(task, part)
 
         def grade(ids: Sequence[int] | None, which: Sequence[str] | None, samples: int) -> Any:

@@ -1,7 +1,6 @@
 """The Python front door: what the command line does, as functions."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
@@ -21,7 +20,7 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, train as train_run
-from regard.tasks import Prediction, check_texts
+from regard.tasks import Chooses, Grades, Prediction, Task, check_texts
 from regard.train.device import pick
 
 CHUNK = 4096
@@ -58,7 +57,6 @@ class Predictor:
         numbers come."""
         if choices is not None:
             self._choose_among(choices)
-        self._known = inspect.signature(self.task.predict).parameters
         self._quantization, self._shortlist = quantization, shortlist
         place = pick(device, "device")
         self._engine = self._settled(engine, place)
@@ -73,14 +71,14 @@ class Predictor:
         self._obstacle = cache(partial(ctranslate2.obstacle, run.recipe, self.task.sizes))
 
     def _choose_among(self, choices: str | Path | Sequence[str]) -> None:
-        task: Any = self.task
-        if not hasattr(task, "among"):
+        task = self.task
+        if not isinstance(task, Chooses):
             raise RecipeError(f"choices: the task {self.run.recipe.kind} takes none")
         report = Report()
         given = Path(choices) if isinstance(choices, str) else choices
         if not isinstance(given, Path):
             check_texts("choices", given)
-        task.choices = None if given == Path("none") else task.among(given, report)
+        task.restrict(None if given == Path("none") else task.make_choices(given, report))
         self.notes = report.summary()[1:]
 
     @property
@@ -91,7 +89,7 @@ class Predictor:
     def _settled(self, engine: Engine, device: str) -> Engine:
         """The engine that is asked for: only CTranslate2 quantizes and has shortlists, and only
         torch has choices."""
-        if getattr(self.task, "choices", None) is not None:
+        if isinstance(self.task, Chooses) and self.task.restricted():
             if engine == "ctranslate2" or not self._exact:
                 raise RecipeError(
                     "choices: CTranslate2 writes any text; take the torch engine, or --choices none"
@@ -105,7 +103,7 @@ class Predictor:
             raise RecipeError(
                 f"quantization: torch computes in float32, not in {self._quantization}"
             )
-        if "finder" not in self._known:
+        if "finder" not in self.task.predict_options:
             raise RecipeError(f"engine: ctranslate2 does not do the task {self.run.recipe.kind}")
         if reason := unavailable(self._quantization, self._shortlist):
             raise RecipeError(reason)
@@ -185,7 +183,7 @@ class Predictor:
             check("length", length, Length)
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
-        known = self._known
+        known = self.task.predict_options
         asked = {"prefixes": prefixes, "length": length}
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
@@ -229,9 +227,9 @@ class Predictor:
         check("batch", batch, Count)
         chosen = self.search(search, **options)
         given: dict[str, Any] = {"batch": batch}
-        if samples and "samples" in inspect.signature(self.task.evaluate).parameters:
+        if samples and "samples" in self.task.evaluate_options:
             given["samples"] = samples
-        if "finder" in self._known:
+        if "finder" in self.task.evaluate_options:
             given["finder"] = self.finder(chosen, details=False)
         return self.task.evaluate(self.model, part, chosen, **given)
 
@@ -252,8 +250,7 @@ class Predictor:
 
     def check_comparable(self, other: "Predictor") -> None:
         """Refuse runs whose outputs are no texts, or of different tasks."""
-        texts_come_out = hasattr(self.run.recipe.task, "evaluation")
-        if not texts_come_out or len(self.sides) != 2 or other.sides != self.sides:
+        if not isinstance(self.task, Grades) or len(self.sides) != 2 or other.sides != self.sides:
             raise UserError(
                 f"{self.run.folder} ({self.run.recipe.kind}) and {other.run.folder} "
                 f"({other.run.recipe.kind}) do not both write outputs that can be compared"
@@ -278,9 +275,9 @@ class Predictor:
         return list(self.task.score(self.model, *texts))
 
 
-def answers(task: Any, part: str) -> Any:
+def answers(task: Task, part: str) -> Any:
     """A part's inputs and what is right for each: all of it, where there may be several."""
-    return getattr(task, "alternatives", task.references)(part)
+    return task.alternatives(part) if isinstance(task, Grades) else task.references(part)
 
 
 def load(run: str | Path, **options: Any) -> Predictor:

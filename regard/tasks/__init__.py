@@ -4,8 +4,11 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from regard.data.readers import Report
+from regard.decoding.choices import Choices
 from regard.errors import RecipeError, UserError
 from regard.metrics import Direction, Score
 from regard.model import Model
@@ -53,12 +56,17 @@ class Task(Protocol):
 
     Its module has also `Config`, `PARTS` (the model's, with their default kinds), `SIDES` (the
     names of the texts of an example: inputs if there are any, then outputs), `metrics` (what
-    validation reports, and which values are the better ones), `check`, `prepare`.
-    Where there is something to decide last by validation, `calibrate(model)` does, in the model;
-    where batches hand something on, `carried(model)` gives its shapes by name.
+    validation reports, and which values are the better ones), `check`, `prepare`. What not every
+    task can do is declared by the options and by the small protocols that follow.
     """
 
     sizes: Sizes
+    predict_options: ClassVar[frozenset[str]]
+    """What `predict` takes beside `batch` and `first`: prefixes, length, align_tokens, finder."""
+    evaluate_options: ClassVar[frozenset[str]]
+    """What `evaluate` takes beside `batch`: samples, finder."""
+    reads_files: ClassVar[bool]
+    """Whether an input is a whole file, and not a line of one."""
 
     def batches(self, seed: int) -> Batches:
         """The training stream."""
@@ -91,6 +99,73 @@ class Task(Protocol):
     def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given output, and what else tells its worth; None
         for an output of which nothing can be scored."""
+        ...
+
+
+@runtime_checkable
+class Calibrates(Protocol):
+    """A task that decides something last, by validation."""
+
+    def calibrate(self, model: Model) -> dict[str, float]:
+        """Change the model; the figures before and after."""
+        ...
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A task whose batches hand something on to the next."""
+
+    def carried(self, model: Model) -> dict[str, tuple[int, ...]]:
+        """Its shapes, by name."""
+        ...
+
+
+@runtime_checkable
+class Grades(Protocol):
+    """A task that writes texts, each of which can have several right answers."""
+
+    def alternatives(self, part: Any) -> tuple[list[str], list[list[str]]]:
+        """Every input of a part, and all that is right for it."""
+        ...
+
+    def grade(
+        self,
+        outputs: Sequence[Prediction],
+        answers: Sequence[Sequence[str]],
+        which: Sequence[str] | None = None,
+        samples: int = 0,
+    ) -> dict[str, Score]:
+        """Scores of outputs; with `samples`, they have bootstrap intervals."""
+        ...
+
+
+@runtime_checkable
+class Chooses(Protocol):
+    """A task that can write one of given texts alone."""
+
+    def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
+        """These texts, or those of a file."""
+        ...
+
+    def restrict(self, choices: Choices | None) -> None:
+        """Write one of these from now on, instead of the recipe's own; None: any text."""
+        ...
+
+    def restricted(self) -> bool:
+        """Whether not any text may be written."""
+        ...
+
+
+@runtime_checkable
+class Continues(Protocol):
+    """A task whose model reads what it has said itself."""
+
+    def window(self, model: Model) -> int | None:
+        """How many tokens it can hold; None if it hands on all that it has read."""
+        ...
+
+    def symbols(self, part: Any) -> list[list[int]]:
+        """What it reads of each text of a part."""
         ...
 
 

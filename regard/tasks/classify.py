@@ -183,6 +183,10 @@ def numbers(labels: Labels, text: Text, unseen: str, by: str = TRAINING) -> list
 class Task:
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
 
+    predict_options = frozenset[str]()
+    evaluate_options = frozenset[str]()
+    reads_files = False
+
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
         self.lexicon, self.labels = Lexicon.load(folder, config.tokenizer), Labels.load(folder)

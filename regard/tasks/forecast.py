@@ -140,8 +140,9 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 class Task:
     """Forecasts whose standardisation and training part lie in a run's folder."""
 
-    whole = True
-    """An input is a whole file, not a line of one."""
+    predict_options = frozenset({"length"})
+    evaluate_options = frozenset({"samples"})
+    reads_files = True
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder, self.window = config, folder, config.window

@@ -169,6 +169,10 @@ class Text(NamedTuple):
 class Task:
     """A language model whose tokenizer and store lie in a run's folder."""
 
+    predict_options = frozenset({"length"})
+    evaluate_options = frozenset[str]()
+    reads_files = False
+
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
         self.target = Tokenizer.load(folder / "target.tokenizer.json", config.tokenizer)

@@ -182,6 +182,10 @@ class Tagged(NamedTuple):
 class Task:
     """Tagging whose tokenizer, tags and stores lie in a run's folder."""
 
+    predict_options = frozenset[str]()
+    evaluate_options = frozenset[str]()
+    reads_files = False
+
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
         self.lexicon = Lexicon.load(folder, config.tokenizer)

@@ -211,6 +211,10 @@ def _pairs(config: Config) -> Pairs:
 class Task:
     """A translation task whose tokenizers and stores lie in a run's folder."""
 
+    predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
+    evaluate_options = frozenset({"finder"})
+    reads_files = False
+
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder, self._pairs = config, folder, _pairs(config)
         self.source, self.target = (
@@ -221,7 +225,7 @@ class Task:
 
     @cached_property
     def choices(self) -> Choices | None:
-        """What may be written, if not anything. Others may be put in its place."""
+        """What may be written, if not anything."""
         bound = self.config.output.choices
         return self.make_choices(self.folder / CHOICES, Report()) if bound else None
 
@@ -229,6 +233,14 @@ class Task:
         """Choices of texts, or of a file's; what cannot be written is reported and left out."""
         texts = pairs.listed(source, self.target, self.config.data.max_length, report)
         return Choices(list(texts.values()), END, len(self.target))
+
+    def restrict(self, choices: Choices | None) -> None:
+        """Write one of these from now on, instead of the recipe's own; None: any text."""
+        self.choices = choices
+
+    def restricted(self) -> bool:
+        """Whether not any text may be written."""
+        return self.choices is not None
 
     # Learning
 

@@ -64,14 +64,9 @@ def own_process() -> None:
     bound_threads()
 
 
-def whole(task: Any) -> bool:
-    """Whether a task reads a file as one input, and not each of its lines as one."""
-    return bool(getattr(task, "whole", False))
-
-
 def inputs(task: Any, file: Path | None) -> Iterator[str]:
     """The lines of a file, or all of it."""
-    return iter([whole_file(file)]) if whole(task) else lines(file)
+    return iter([whole_file(file)]) if task.reads_files else lines(file)
 
 
 def whole_file(file: Path | None) -> str:
@@ -115,7 +110,7 @@ def _standard_input() -> Iterator[bytes]:
 def one_line(task: Any, text: str) -> str:
     """An output as text: a line for each line that was read. Where all of a file was one input,
     its output may have lines of its own."""
-    return text if whole(task) else re.sub(r"\r\n?|\n", " ", text)
+    return text if task.reads_files else re.sub(r"\r\n?|\n", " ", text)
 
 
 def say(value: Any) -> None:

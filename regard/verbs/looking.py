@@ -16,7 +16,6 @@ from regard.verbs.common import (
     add_parts,
     own_process,
     say,
-    whole,
     whole_file,
 )
 
@@ -91,7 +90,7 @@ def inspect(
             seen = survey(opened, sentences=sentences, checkpoint=checkpoint, device=device)
         say(seen.as_dict()) if json else display.columns(*seen.table())
         return
-    if whole(opened.task):
+    if opened.task.reads_files:
         texts = tuple(whole_file(Path(text)) for text in texts)
         target = whole_file(Path(target)) if target else None
     options = report.Options(
