@@ -57,8 +57,8 @@ lines = 2
 
 [model]
 dim = 8
-encoder = { layers = 1, heads = 2, inner = 8, dropout = 0.2 }
-decoder = { layers = 1, heads = 2, inner = 8, dropout = 0.2 }
+encoder = { layers = 1, heads = 2, feedforward = 8, dropout = 0.2 }
+decoder = { layers = 1, heads = 2, feedforward = 8, dropout = 0.2 }
 """
 LSTM = """\
 task = "language_model"
