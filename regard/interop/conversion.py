@@ -74,6 +74,11 @@ def lengths(recipe: Recipe) -> tuple[int, int]:
 
 def save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization) -> None:
     """Write the model into `folder`, which is there."""
+    specification(model, recipe, quantization).save(str(folder))
+
+
+def specification(model: Model, recipe: Recipe, quantization: Quantization) -> Any:
+    """The model as CTranslate2 writes it: a TransformerSpec that has all weights."""
     specs = library().specs
     parts: Any = model  # `supports` has seen what they are
     settings, (longest, largest) = recipe.model, lengths(recipe)
@@ -98,7 +103,7 @@ def save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization)
     both.config.eos_token, both.config.unk_token = str(END), str(UNKNOWN)
     both.validate()
     both.optimize(None if narrow else quantization)
-    both.save(str(folder))
+    return both
 
 
 def _round(spec: Any, name: str, value: Any) -> None:

@@ -20,8 +20,8 @@ from regard.interop.ctranslate2 import (
     convert,
     options,
     supports,
-    whole,
 )
+from regard.interop.kept import whole
 from regard.interop.nearness import Nearness, measure
 from regard.runs import Run
 from regard.tasks.translate import SIDES, Task

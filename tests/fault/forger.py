@@ -83,6 +83,10 @@ def agree(run: Path, kept: Collection[str] = ()) -> None:
             there = [f for f in folder.iterdir() if f.is_file() and f.name != "manifest.json"]
             records = {"metrics.jsonl": manifest.entry(run / "metrics.jsonl", 10)}
             sign(folder, {f.name: manifest.entry(f) for f in there}, files, records)
+    text = {n: entry for n, entry in files.items() if n.startswith("store/train.")}
+    for folder in (run / "engines").glob("*"):
+        there = [f for f in folder.iterdir() if f.name not in ("manifest.json", "nearness.json")]
+        sign(folder, {f.name: manifest.entry(f) for f in there}, text, {})
     for name, content in before.items():
         (run / name).write_bytes(content)
 

@@ -130,7 +130,12 @@ def answers(run: str, text: str) -> str:
         sides = predictor.task.references("train")
         return repr(predictor.score(*(side[:2] for side in sides)))
 
-    verbs: dict[str, Callable[[], str]] = {
+    def converted() -> str:
+        predictor = regard.load(run, choices="none", quantization="int8", shortlist=True)
+        return repr(predictor.predict([text]))
+
+    engine = {"engine": converted} if list(Path(run).glob("*/ctranslate2-*")) else {}
+    verbs: dict[str, Callable[[], str]] = engine | {
         "predict": lambda: repr(regard.load(run, engine="torch").predict([text])),
         "score": scored,
         "evaluate": lambda: repr(regard.load(run, engine="torch").evaluate("train")[0]),
@@ -145,7 +150,21 @@ def answers(run: str, text: str) -> str:
     return json.dumps(found)
 
 
-FUNCTIONS: dict[str, Callable[..., str | None]] = {"train": train, "use": use, "answers": answers}
+def convert(run: str) -> None:
+    """Have a run keep its model as CTranslate2 reads it, if that can be had."""
+    import regard
+    from regard.interop.conversion import missing
+
+    if missing() is None:
+        regard.load(run, choices="none", quantization="int8", shortlist=True)
+
+
+FUNCTIONS: dict[str, Callable[..., str | None]] = {
+    "train": train,
+    "use": use,
+    "answers": answers,
+    "convert": convert,
+}
 
 
 class Points:
@@ -243,9 +262,11 @@ def serve() -> None:
 
     import regard
     from regard import plots, series_plots
+    from regard.interop import conversion
     from tests.fault import tiny
 
     torch.set_num_threads(1)
+    conversion.missing()  # imports it, if it is there
     plots.curves = lambda records, path: None  # a picture takes longer than the training
     plots.matrix = lambda *_: None
     series_plots.forecast = lambda *_, **__: None
