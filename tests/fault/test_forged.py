@@ -158,11 +158,19 @@ def faults(base: Base, run: Path, names: list[str], end: End) -> list[str]:
     stored = any(name.startswith("store/") for name in lies)
     free = any(_decides(name) for name in names if name not in lies)
     wrong = []
-    for verb, (answer, _) in json.loads(end.told).items():
+    for verb, (answer, why) in json.loads(end.told).items():
         refused = nothing or (stored and verb == "train" and not (run / "model").is_dir())
         if answer is not None and (refused or not (free or answer in base.answers[verb])):
             wrong.append(f"{verb} answered {answer[:200]}; no run writes {lies}")
+        if answer is None and not _clear(why, run.with_name("run"), lies):
+            wrong.append(f"{verb} is refused for {why!r}")
     return wrong
+
+
+def _clear(why: str, run: Path, lies: list[str]) -> bool:
+    """One line that can be read, and where something was forged, with the name of a file."""
+    named = str(run) in why or any(Path(name).name in why for name in lies)
+    return why.isprintable() and len(why) < 1000 and (named or not lies)
 
 
 def _decides(name: str) -> bool:

@@ -134,7 +134,7 @@ def test_nearness_is_measured_once_for_each_processor(
         context.setattr(ctranslate2, "convert", None)  # the engine itself is for any processor
         assert front.load(copied, quantization="int8").met[0].startswith("int8: the same output")
     assert set(json.loads(path.read_text())) == {here, nearness.features()}
-    changes = [
+    changes: list[dict[str, Any]] = [
         {"loss": "little"}, {"equal": math.inf}, {"sentences": 10**30}, {"computed": "a\nb"},
     ]  # fmt: skip
     entries = [json.dumps({nearness.features(): {**entry, **change}}) for change in changes]
