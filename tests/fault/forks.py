@@ -5,6 +5,7 @@ JSON, and so is the answer, which comes when the forked process has ended in wha
 """
 
 import contextlib
+import faulthandler
 import hashlib
 import json
 import os
@@ -76,7 +77,7 @@ class Forks:
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         end = End(*json.loads(self._server.stdout.readline()))
-        assert end.seconds < HANGS, f"{request} hangs"
+        assert end.seconds < HANGS, f"{request} hangs: {end.told}"
         return end
 
 
@@ -214,6 +215,8 @@ def child(
     from regard.errors import UserError
 
     os.dup2(2, 1)  # the answer alone goes to the other end
+    if hasattr(signal, "SIGUSR2"):
+        faulthandler.register(signal.SIGUSR2, told.with_suffix(".stacks").open("w"))
     points = Points(kill_at)
     points.watch()
     if memory is not None and sys.platform == "linux":
@@ -248,10 +251,15 @@ def fork(
     ended = 0
     while not ended:
         if time.monotonic() >= last:
+            if kill_after is None:  # nobody asked for it: where does it hang?
+                os.kill(pid, signal.SIGUSR2)
+                time.sleep(1)
             os.kill(pid, signal.SIGKILL)
         ended, status, used = os.wait4(pid, os.WNOHANG)
         time.sleep(0.001)
-    count, text = json.loads(told.read_bytes()) if told.exists() else (0, "")
+    stacks = told.with_suffix(".stacks")
+    left = stacks.read_text() if stacks.exists() else ""
+    count, text = json.loads(told.read_bytes()) if told.exists() else (0, left)
     code = os.waitstatus_to_exitcode(status)
     cpu = used.ru_utime + used.ru_stime
     return End(code, time.monotonic() - start, cpu, count, text)
