@@ -26,8 +26,8 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -55,6 +55,8 @@ from regard.types import Carry
 VECTORS = "store/vectors.txt"
 TRIES = 100
 """How often a checkpoint is looked for again that was removed while it was read."""
+REMOVE = "Put it back from a copy, or remove that folder and resume: the others are used"
+"""What to do about a checkpoint that training cannot go on with."""
 Read = TypeVar("Read")
 
 
@@ -120,7 +122,8 @@ class Run:
 
     @property
     def task(self) -> Task:
-        made: Task = module("tasks", self.recipe.kind).Task(self.recipe.task, self.folder)
+        with _advised(manifest.MADE):
+            made: Task = module("tasks", self.recipe.kind).Task(self.recipe.task, self.folder)
         return made
 
     @property
@@ -146,7 +149,7 @@ class Run:
         """The model, and of which checkpoint it is: when this is asked again, another may be it."""
         sizes = self.task.sizes
         # First without memory: the recipe may ask for more than there is.
-        with torch.device("meta"):
+        with torch.device("meta"), self.recipe.place.located():
             empty = build(self.recipe.model, sizes)
 
         def take(found: Checkpoint) -> tuple[Checkpoint, dict[str, torch.Tensor], Progress, str]:
@@ -156,7 +159,8 @@ class Run:
 
         (found, weights, progress, sha256), faults = self._read(which, take)
         model = build(self.recipe.model, sizes)
-        checkpoint.put_weights(model, weights, str(found.folder))
+        with _advised(self._instead_of(found)):
+            checkpoint.put_weights(model, weights, str(found.folder))
         notes = [f"{fault}: {found.folder.name} is used instead" for fault in faults]
         return Loaded(model.to(on).eval(), progress, sha256, notes)
 
@@ -178,13 +182,20 @@ class Run:
             before = self._standing()
             try:
                 found, faults = self._find(which)
-                if fault := found.fault():
-                    raise UserError(f"{found.folder}: {fault}")
-                return take(found), faults
+                with _advised(self._instead_of(found)):
+                    if fault := found.fault():
+                        raise UserError(f"{found.folder}: {fault}")
+                    return take(found), faults
             except (UserError, OSError) as error:
                 if last or self._standing() == before:
                     raise error if isinstance(error, UserError) else UserError(str(error)) from None
         raise AssertionError  # the last try returns or raises
+
+    def _instead_of(self, damaged: Checkpoint) -> str:
+        """What to do about a checkpoint that cannot be used."""
+        if damaged.folder.name == "model":
+            return f"Take --checkpoint last, or have it written again: {resume(self.folder)}"
+        return "Put it back from a copy, or remove it and take another one"
 
     def _standing(self) -> dict[Path, tuple[int, int]]:
         """The folders of all checkpoints, and which ones they are, whatever their names."""
@@ -204,7 +215,8 @@ class Run:
             return Checkpoint(self.folder / "model"), []
         newest, faults = checkpoint.newest(self.checkpoints)
         if newest is None:
-            raise UserError(f"{self.folder} has no whole checkpoint. {' '.join(faults)}".strip())
+            what = "; ".join([f"{self.folder} has no whole checkpoint", *faults])
+            raise UserError(f"{what}. To train it: {resume(self.folder)}")
         if which in ("final", "last"):
             return newest, faults
         number = str(newest.standing().best_update) if which == "best" else which
@@ -225,6 +237,15 @@ class Run:
     def records(self) -> list[dict[str, Any]]:
         """All that was recorded, but lines that are damaged, or not finished by a killed run."""
         return read(self.folder / RECORDS)
+
+
+@contextmanager
+def _advised(advice: str) -> Iterator[None]:
+    """An error that names a file of a run also says what to do about it."""
+    try:
+        yield
+    except UserError as error:
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
 
 
 def _must_be_empty(folder: Path) -> None:
@@ -285,7 +306,8 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     settings = device.settle(run.recipe.train, before)
     torch.set_num_threads(settings.threads)
     torch.manual_seed(run.recipe.seed)
-    model = build(run.recipe.model, task.sizes).to(settings.device)
+    with run.recipe.place.located():
+        model = build(run.recipe.model, task.sizes).to(settings.device)
     device.set_precision(model, settings)
     steps = optimizer.make(settings.optimizer, model.parameters())
     for fault in faults:
@@ -346,7 +368,7 @@ def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) ->
     if not run.start.folder.is_dir():
         _give_vectors(run, task, model, callbacks)
     elif fault := run.start.fault():
-        raise UserError(f"{run.start.folder}: {fault}")
+        raise UserError(f"{run.start.folder}: {fault}. {manifest.MADE}")
     else:
         checkpoint.put_weights(model, run.start.weights(), str(run.start.folder))
 
@@ -357,15 +379,16 @@ def _put(
     """Make model and optimizer as they were at a checkpoint; where that was."""
     if found is None:
         return Progress(), None
-    source, progress, handed = str(found.folder), found.standing(), found.carry() or {}
-    checkpoint.put_weights(model, found.weights(), source)
-    checkpoint.put_optimizer(steps, model, found.optimizer(), source)
-    # After an update that was refused, nothing is handed on.
-    if handed or not progress.refused:
-        shapes: dict[str, tuple[int, ...]] = getattr(task, "carried", lambda _: {})(model)
-        if {name: tuple(tensor.shape) for name, tensor in handed.items()} != shapes:
-            raise UserError(f"{source}: carry.safetensors is not what this model hands on")
-        checkpoint.check_finite(handed, source)
+    with _advised(REMOVE):
+        source, progress, handed = str(found.folder), found.standing(), found.carry() or {}
+        checkpoint.put_weights(model, found.weights(), source)
+        checkpoint.put_optimizer(steps, model, found.optimizer(), source)
+        # After an update that was refused, nothing is handed on.
+        if handed or not progress.refused:
+            shapes: dict[str, tuple[int, ...]] = getattr(task, "carried", lambda _: {})(model)
+            if {name: tuple(tensor.shape) for name, tensor in handed.items()} != shapes:
+                raise UserError(f"{source}: carry.safetensors is not what this model hands on")
+            checkpoint.check_finite(handed, source)
     # A copy: what is read from a file can be that file, in memory, as long as it is held.
     return progress, {name: t.clone().to(model.device) for name, t in handed.items()}
 
@@ -520,7 +543,9 @@ def _finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: tor
     best = _best(run, progress, set(there), settings.average or 1)
     last = _last(run, progress, set(there), settings.average or 1)
     chosen = last if settings.average and settings.average_of == "last" else best or last
-    weights, figures = _calibrated(run, checkpoint.average([there[u] for u in chosen]), on)
+    with _advised(REMOVE):
+        mean = checkpoint.average([there[update] for update in chosen])
+    weights, figures = _calibrated(run, mean, on)
     told = {"mean_of": chosen} | ({"calibration": figures} if figures else {})
     checkpoint.save(run.folder / "model", weights, progress.as_dict() | told, run=run.files)
     records = [r for r in run.records() if r.get("kind") in ("train", "validation")]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.data.tokenizers import END, PAD, START, UNKNOWN
-from regard.interop import ctranslate2
+from regard.interop import ctranslate2, kept, nearness
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model, build
 from regard.recipe import config
@@ -17,6 +17,7 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks.translate import collate
+from regard.train import manifest
 from regard.types import Sizes
 
 SOURCES, TARGETS = 29, 31
@@ -100,3 +101,11 @@ def assert_same(theirs: Found, ours: Found, tolerance: float = 2e-5) -> None:
         assert a.finished == b.finished
         assert a.score == pytest.approx(b.score, abs=tolerance)
         assert a.log_probs == pytest.approx(b.log_probs, abs=tolerance)
+
+
+def signed(engine: Path) -> None:
+    """Make the hashes in an engine's folder agree with what is there."""
+    learnt_from = manifest.read(engine)["run"]
+    for name in (manifest.NAME, nearness.NAME):
+        (engine / name).unlink(missing_ok=True)
+    kept.seal(engine, learnt_from)

@@ -55,6 +55,13 @@ class Tokens:
         low, high = symbols.start, symbols.stop
         return all(low <= piece.min() and piece.max() < high for piece in self.pieces())
 
+    def where(self, symbol: int) -> NDArray[np.int64]:
+        """The places at which it stands."""
+        found = [np.flatnonzero(piece == symbol) for piece in self.pieces()]
+        return np.concatenate(
+            [np.empty(0, np.int64), *(n * BLOCK + places for n, places in enumerate(found))]
+        )
+
     def pieces(self) -> Iterator[Array]:
         """All of it, a large piece at a time."""
         return (self[n : n + BLOCK] for n in range(0, self._count, BLOCK))
@@ -64,9 +71,15 @@ class Store:
     """Sequences of symbols, by number."""
 
     def __init__(
-        self, folder: Path, name: str, symbols: range = range(1 << 32), longest: int = sys.maxsize
+        self,
+        folder: Path,
+        name: str,
+        symbols: range = range(1 << 32),
+        longest: int = sys.maxsize,
+        end: int | None = None,
     ) -> None:
-        """Refused is what holds any but these `symbols`, or a sequence of more than `longest`."""
+        """Refused is what holds any but these `symbols`, or a sequence of more than `longest`; with
+        an `end`, also what does not have it at the end of each sequence and nowhere else."""
         tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
         try:
             sums = folder / f"{name}.sha256"  # stores that are older have none
@@ -82,6 +95,8 @@ class Store:
             self.tokens = Tokens(tokens, width or 2, count)
             if not self.tokens.are(symbols):
                 raise ValueError(f"{tokens}: not all are from {symbols.start} to {symbols[-1]}")
+            if end is not None and not np.array_equal(self.tokens.where(end), self.offsets[1:] - 1):
+                raise ValueError(f"{offsets}: its lines do not end where those of {tokens} do")
         except (OSError, ValueError, MemoryError) as error:
             raise UserError(
                 f"the stored data cannot be read: {error}. Start a new run from the recipe"

@@ -74,6 +74,11 @@ def lengths(recipe: Recipe) -> tuple[int, int]:
 
 def save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization) -> None:
     """Write the model into `folder`, which is there."""
+    specification(model, recipe, quantization).save(str(folder))
+
+
+def specification(model: Model, recipe: Recipe, quantization: Quantization) -> Any:
+    """The model as CTranslate2 writes it: a TransformerSpec that has all weights."""
     specs = library().specs
     parts: Any = model  # `supports` has seen what they are
     settings, (longest, largest) = recipe.model, lengths(recipe)
@@ -98,7 +103,7 @@ def save(model: Model, recipe: Recipe, folder: Path, quantization: Quantization)
     both.config.eos_token, both.config.unk_token = str(END), str(UNKNOWN)
     both.validate()
     both.optimize(None if narrow else quantization)
-    both.save(str(folder))
+    return both
 
 
 def _round(spec: Any, name: str, value: Any) -> None:
@@ -117,10 +122,11 @@ def int8(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.floa
     255 · 128 = 32,640. So s = 127 / m, m the largest such sum in the row; rounding adds at most ½
     to each of the two. The largest |q| in a row is then about 95 instead of 127.
     """
-    rows, width = weight.shape
-    pairs = np.pad(weight, ((0, 0), (0, width % 2))).reshape(rows, -1, 2)
-    sums = [np.maximum(pairs, 0).sum(-1).max(1), np.maximum(-pairs, 0).sum(-1).max(1)]
-    most = np.maximum(*sums)
+    half, most = weight.shape[1] // 2, np.zeros(len(weight), np.float32)
+    for part in (np.maximum(weight, 0), np.maximum(-weight, 0)):
+        sums = part[:, ::2].copy()
+        sums[:, :half] += part[:, 1::2]  # of an odd number, the last is by itself
+        most = np.maximum(most, sums.max(1))
     most[most == 0] = 127.0
     # In a row of denormal numbers the scale must stay finite.
     scale = (127.0 / np.maximum(most, 127.0 / np.finfo(np.float32).max)).astype(np.float32)

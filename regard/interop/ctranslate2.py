@@ -6,11 +6,9 @@ The definitions of greedy and beam search are those of `regard.search`.
 import hashlib
 import json
 import logging
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain
 from math import expm1, isfinite, log
 from pathlib import Path
@@ -26,7 +24,7 @@ from regard.encoders import transformer as encoder
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens
-from regard.interop import nearness, shortlist as shortlists
+from regard.interop import kept, nearness, shortlist as shortlists
 from regard.interop.conversion import (
     ACTIVATIONS,
     FORBIDDEN,
@@ -36,7 +34,9 @@ from regard.interop.conversion import (
     missing,
     names,
     save,
+    specification,
 )
+from regard.interop.kept import remove, whole
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
@@ -44,7 +44,7 @@ from regard.runs import Loaded, Run
 from regard.search import Hypothesis, Request, beam, greedy, impossible
 from regard.tasks.translate import SIDES, Task
 from regard.train.device import cores
-from regard.train.manifest import sync
+from regard.train.manifest import Files
 from regard.types import Sizes
 
 FORMAT = 2
@@ -320,16 +320,19 @@ def engine(
 ) -> Engine:
     """The engine of a run, or of a model that was loaded from it. The model is converted once, and
     kept in the run's folder `engines`; how near it is to the original is measured once for each
-    kind of processor."""
+    kind of processor. What is kept there, but is not what these weights give, is made again."""
     loaded = run.loaded(checkpoint) if isinstance(checkpoint, str) else checkpoint
+    learnt_from = _learnt_from(run) if shortlist else {}
 
     def write(folder: Path) -> None:
         convert(loaded.model, run.recipe, folder, quantization)
         if shortlist:
             add_shortlist(run, folder)
+        kept.seal(folder, learnt_from)
 
     def opened(folder: Path) -> Engine:
         made = Engine(folder, shortlist=shortlist, **threads)
+        made.notes += notes
         if quantization != "float32" or shortlist:
             what = f"{quantization} with a shortlist" if shortlist else quantization
             said = _nearness(run, loaded.model, made, folder, quantization)
@@ -338,16 +341,29 @@ def engine(
 
     kind = f"{quantization}-shortlist" if shortlist else quantization
     name = f"ctranslate2-{kind}-{_identity(loaded.sha256, run.recipe)}"
-    folder = run.folder / "engines" / name
-    if not folder.is_dir():
-        try:
-            with whole(folder) as writing:
-                write(writing)
-        except OSError:  # no room, or no right to write: make do without keeping it
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as elsewhere:
-                write(Path(elsewhere))
-                return opened(Path(elsewhere))
+    folder, notes = run.folder / "engines" / name, list[str]()
+    if folder.is_dir() and any(folder.iterdir()):
+        wanted = specification(loaded.model, run.recipe, quantization)
+        if fault := kept.fault(folder, wanted, learnt_from, short=shortlist):
+            notes += [f"{folder}: {fault}: the engine is made again"]
+        else:
+            return opened(folder)
+    try:
+        with whole(folder) as writing:
+            write(writing)
+            if notes:
+                remove(folder)
+    except OSError:  # no room, or no right to write: make do without keeping it
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as elsewhere:
+            write(Path(elsewhere))
+            return opened(Path(elsewhere))
     return opened(folder)
+
+
+def _learnt_from(run: Run) -> Files:
+    """Of the files that the run was made with, those that a shortlist is learnt from."""
+    needed = tuple(f"store/train.{side}." for side in SIDES)
+    return {name: entry for name, entry in run.files.items() if name.startswith(needed)}
 
 
 def _nearness(
@@ -389,29 +405,3 @@ def _identity(weights: str, recipe: Recipe) -> str:
     binary = library().specs.model_spec.CURRENT_BINARY_VERSION
     basis = [FORMAT, binary, weights, lengths(recipe)]
     return hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
-
-
-@contextmanager
-def whole(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which gets its name once all of it is there."""
-    writing = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
-    shutil.rmtree(writing, ignore_errors=True)
-    absent = [parent for parent in folder.parents if not parent.exists()]
-    writing.mkdir(parents=True)
-    try:
-        yield writing
-        for path in (*writing.iterdir(), writing):
-            sync(path)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-        try:
-            writing.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else somebody else was quicker
-                raise
-    finally:
-        shutil.rmtree(writing, ignore_errors=True)
-        if not folder.is_dir():
-            for parent in absent:
-                with suppress(OSError):  # somebody else uses it by now
-                    parent.rmdir()

@@ -19,8 +19,8 @@ from regard.interop.ctranslate2 import (
     convert,
     options,
     supports,
-    whole,
 )
+from regard.interop.kept import whole
 from regard.interop.nearness import Nearness, measure
 from regard.recipe import checked
 from regard.runs import Run

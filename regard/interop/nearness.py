@@ -8,11 +8,12 @@ both find the same.
 import copy
 import hashlib
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ from regard.data.tokenizers import UNKNOWN
 from regard.errors import UserError
 from regard.interop.conversion import FORBIDDEN, computable, library
 from regard.model import Model
+from regard.recipe import checked
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis
 from regard.tasks.translate import Task, collate
@@ -176,11 +178,25 @@ def features() -> str:
 def kept(folder: Path) -> Nearness | None:
     """What was measured in this folder on a processor like this one."""
     try:
-        found = Nearness(**_measured(folder)[features()])
-        str(found)
-    except (KeyError, TypeError, ValueError):  # not measured, or not what was written
+        return _checked(_measured(folder)[features()])
+    except (KeyError, ValueError):  # not measured, or not what was written
         return None
-    return found
+
+
+def _checked(value: Any) -> Nearness:
+    """What a file says, as if somebody had forged it; ValueError if nobody could measure it."""
+    table = checked.keys(value, NAME, {field.name for field in fields(Nearness)})
+    if table["basis"] not in ("validation", "random"):
+        raise ValueError("the basis is none")
+    if table["computed"] not in ("float32", *computable()):
+        raise ValueError("this processor does not compute with these numbers")
+    checked.whole(table["sentences"], "sentences", 1, SAMPLES)
+    checked.text(table["processor"], "processor")
+    for name, low in (("equal", 0.0), ("difference", 0.0), ("loss", -math.inf), ("score", 0.0)):
+        checked.number(table[name], name, low)
+    if table["equal"] > 1:
+        raise ValueError("more than all sentences")
+    return Nearness(**table)
 
 
 def keep(found: Nearness, folder: Path) -> None:
@@ -197,7 +213,6 @@ def keep(found: Nearness, folder: Path) -> None:
 
 def _measured(folder: Path) -> dict[str, Any]:
     try:
-        table = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        return checked.read(folder / NAME)
     except (OSError, ValueError):
         return {}
-    return table if isinstance(table, dict) else {}

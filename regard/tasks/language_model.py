@@ -186,7 +186,7 @@ class Task:
     def batches(self, seed: int) -> Batches:
         longest = sys.maxsize if self.running else self.config.data.max_length + 1
         symbols = range(END, len(self.target))
-        store = Store(self.folder / "store", "train.target", symbols, longest)
+        store = Store(self.folder / "store", "train.target", symbols, longest, END)
         if self.running:
             return stream.Streams(store.tokens, self.before, self.config.stream, seed)
 

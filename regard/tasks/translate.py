@@ -221,6 +221,9 @@ class Task:
             Tokenizer.load(folder / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
         )
         shared = self.source.hash == self.target.hash
+        if config.tokenizer.joint and not shared:
+            first, second = (folder / f"{side}.tokenizer.json" for side in SIDES)
+            raise UserError(f"{first} and {second} are not the same, but tokenizer.joint = true")
         self.sizes = Sizes(source=len(self.source), target=len(self.target), shared=shared)
 
     @cached_property

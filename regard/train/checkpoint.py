@@ -274,7 +274,8 @@ def check_finite(tensors: Mapping[str, Tensor], source: str) -> None:
     """Refuse numbers that are never saved."""
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise UserError(f"{source}: {name} has numbers that are not finite")
+            shown = ascii(name[:255])[1:-1]  # it may be a forger's
+            raise UserError(f"{source}: {shown} has numbers that are not finite")
 
 
 def check_shapes(model: nn.Module, given: Mapping[str, tuple[int, ...]], source: str) -> None:

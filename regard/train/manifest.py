@@ -40,6 +40,11 @@ RECIPE = "recipe.toml"
 HIDDEN_RECIPE = f".{RECIPE}"
 ASIDE = ("data.json", "environment.json")
 """Files of a run that tell something and decide nothing."""
+MADE = (
+    "It was made when the run was, and nothing changes it since: put it back from a copy, or start "
+    "a new run"
+)
+"""What to do about a file of a run that cannot be what it was."""
 LIMITS = {".toml": 1 << 20, ".json": 1 << 26, ".txt": 1 << 26}
 """Bytes of what stands in a run's folder itself: recipe, tokenizers, labels, choices."""
 LONGEST = 255
@@ -221,10 +226,7 @@ def sealed(folder: Path, *, whole: bool = False) -> Files:
     except (OSError, ValueError) as error:
         found = str(error)
     if found:
-        raise UserError(
-            f"{folder}: {found}. It was made when the run was, and nothing changes it since: "
-            "put it back from a copy, or start a new run"
-        )
+        raise UserError(f"{folder}: {found}. {MADE}")
     return files
 
 

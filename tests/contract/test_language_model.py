@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -157,6 +158,18 @@ def test_what_is_held_out_is_not_learnt_from(table: Write, folder: Path, tmp_pat
     assert task.target.pieces(store.tokens[:5].tolist()) == ["a", "a", "a", "a", "<end>"]
     assert len(store) == 17
     assert set(task.target.encode(["abc"])[0][1:]) == {UNKNOWN}
+
+
+@pytest.mark.parametrize("unit", ["line", "stream"])
+def test_stored_lines_that_end_elsewhere_are_refused(unit: str, table: Write, tmp_path: Path):
+    task, _ = untrained(table(LSTM, unit=unit), tmp_path / "run")
+    path = task.folder / "store" / "train.target.offsets"
+    offsets = np.fromfile(path, "<i8")
+    offsets[1] -= 1
+    offsets.tofile(path)
+    path.with_suffix(".sha256").unlink()  # as in older stores
+    with pytest.raises(UserError, match=r"train\.target\.offsets: its lines do not end where"):
+        task.batches(1)
 
 
 @pytest.mark.parametrize("unit", ["line", "stream"])

@@ -81,8 +81,13 @@ def agree(run: Path, kept: Collection[str] = ()) -> None:
     for folder in (run / "model", *(run / "checkpoints").glob("[0-9]*")):
         if folder.is_dir() and not folder.is_symlink():
             there = [f for f in folder.iterdir() if f.is_file() and f.name != "manifest.json"]
-            records = {"metrics.jsonl": manifest.entry(run / "metrics.jsonl", 10)}
+            lines = [run / "metrics.jsonl"] if (run / "metrics.jsonl").is_file() else []
+            records = {path.name: manifest.entry(path, 10) for path in lines}
             sign(folder, {f.name: manifest.entry(f) for f in there}, files, records)
+    text = {n: entry for n, entry in files.items() if n.startswith("store/train.")}
+    for folder in (run / "engines").glob("*"):
+        there = [f for f in folder.iterdir() if f.name not in ("manifest.json", "nearness.json")]
+        sign(folder, {f.name: manifest.entry(f) for f in there}, text, {})
     for name, content in before.items():
         (run / name).write_bytes(content)
 

@@ -5,6 +5,7 @@ JSON, and so is the answer, which comes when the forked process has ended in wha
 """
 
 import contextlib
+import faulthandler
 import hashlib
 import json
 import os
@@ -76,7 +77,7 @@ class Forks:
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         end = End(*json.loads(self._server.stdout.readline()))
-        assert end.seconds < HANGS, f"{request} hangs"
+        assert end.seconds < HANGS, f"{request} hangs: {end.told}"
         return end
 
 
@@ -130,7 +131,12 @@ def answers(run: str, text: str) -> str:
         sides = predictor.task.references("train")
         return repr(predictor.score(*(side[:2] for side in sides)))
 
-    verbs: dict[str, Callable[[], str]] = {
+    def converted() -> str:
+        predictor = regard.load(run, choices="none", quantization="int8", shortlist=True)
+        return repr(predictor.predict([text]))
+
+    engine = {"engine": converted} if list(Path(run).glob("*/ctranslate2-*")) else {}
+    verbs: dict[str, Callable[[], str]] = engine | {
         "predict": lambda: repr(regard.load(run, engine="torch").predict([text])),
         "score": scored,
         "evaluate": lambda: repr(regard.load(run, engine="torch").evaluate("train")[0]),
@@ -145,7 +151,21 @@ def answers(run: str, text: str) -> str:
     return json.dumps(found)
 
 
-FUNCTIONS: dict[str, Callable[..., str | None]] = {"train": train, "use": use, "answers": answers}
+def convert(run: str) -> None:
+    """Have a run keep its model as CTranslate2 reads it, if that can be had."""
+    import regard
+    from regard.interop.conversion import missing
+
+    if missing() is None:
+        regard.load(run, choices="none", quantization="int8", shortlist=True)
+
+
+FUNCTIONS: dict[str, Callable[..., str | None]] = {
+    "train": train,
+    "use": use,
+    "answers": answers,
+    "convert": convert,
+}
 
 
 class Points:
@@ -195,6 +215,8 @@ def child(
     from regard.errors import UserError
 
     os.dup2(2, 1)  # the answer alone goes to the other end
+    if hasattr(signal, "SIGUSR2"):
+        faulthandler.register(signal.SIGUSR2, told.with_suffix(".stacks").open("w"))
     points = Points(kill_at)
     points.watch()
     if memory is not None and sys.platform == "linux":
@@ -229,10 +251,15 @@ def fork(
     ended = 0
     while not ended:
         if time.monotonic() >= last:
+            if kill_after is None:  # nobody asked for it: where does it hang?
+                os.kill(pid, signal.SIGUSR2)
+                time.sleep(1)
             os.kill(pid, signal.SIGKILL)
         ended, status, used = os.wait4(pid, os.WNOHANG)
         time.sleep(0.001)
-    count, text = json.loads(told.read_bytes()) if told.exists() else (0, "")
+    stacks = told.with_suffix(".stacks")
+    left = stacks.read_text() if stacks.exists() else ""
+    count, text = json.loads(told.read_bytes()) if told.exists() else (0, left)
     code = os.waitstatus_to_exitcode(status)
     cpu = used.ru_utime + used.ru_stime
     return End(code, time.monotonic() - start, cpu, count, text)
@@ -243,10 +270,12 @@ def serve() -> None:
 
     import regard
     from regard import plots
+    from regard.interop import conversion
     from regard.plots import series as series_plots
     from tests.fault import tiny
 
     torch.set_num_threads(1)
+    conversion.missing()  # imports it, if it is there
     plots.curves = lambda records, path: None  # a picture takes longer than the training
     plots.matrix = lambda *_: None
     series_plots.forecast = lambda *_, **__: None

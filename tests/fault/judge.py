@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 SPECIAL = 4
+END = 2
 UNKNOWN = 3
 Table = dict[str, Any]
 
@@ -46,6 +47,11 @@ def rule(name: str) -> Callable[[Path, Path], None]:
         if name.endswith(pattern):
             return found
     return {"safetensors": tensors, "tokens": tokens, "offsets": offsets}.get(ending, anything)
+
+
+def unchanged(before: Path, now: Path) -> None:
+    """It follows from the weights."""
+    must(now.read_bytes() == before.read_bytes())
 
 
 def anything(before: Path, now: Path) -> None:
@@ -212,6 +218,20 @@ def choices(before: Path, now: Path) -> None:
     now.read_bytes().decode()
 
 
+def shortlist(before: Path, now: Path) -> None:
+    """For all symbols, then for some of the source: those that are allowed, the end always."""
+    folder, run = before.parent, before.parents[2]
+    sides = [run / f"{side}.tokenizer.json" for side in ("source", "target")]
+    source, target = (set(map(str, range(len(_pieces(strict(path)))))) for path in sides)
+    must(folder.parent.name == "engines")
+    lines = now.read_bytes().decode("ascii").split("\n")
+    must(lines.pop() == "" and lines[0].startswith("\t"))
+    must(str(END) in lines[0][1:].split(" "))
+    for number, line in enumerate(lines):
+        key, symbols = line.split("\t")
+        must(set(symbols.split(" ")) <= target and (key in source or number == 0))
+
+
 # Numbers
 
 
@@ -262,8 +282,10 @@ def offsets(before: Path, now: Path) -> None:
     old, found = (np.frombuffer(path.read_bytes(), "<i8").tolist() for path in (before, now))
     must(len(found) == len(old) and found[0] == 0 and found == sorted(found))
     must(found[-1] == old[-1])
-    if ".labels." in now.name or (now.parent / now.name.replace("symbols", "labels")).exists():
+    if (before.parent / f"{now.name.split('.')[0]}.labels.offsets").exists():
         must(found == old)  # else they are not of the same words
+    if not (before.parents[1] / "source.tokenizer.json").is_file():
+        lines(now)
 
 
 def tokens(before: Path, now: Path) -> None:
@@ -285,6 +307,17 @@ def tokens(before: Path, now: Path) -> None:
         high = len(strict(path)["model"]["vocab"]) if path.is_file() else 0
         ends = not (run / "source.tokenizer.json").is_file()  # of lines, in a language model
         must(not found.size or (found.min() >= UNKNOWN - ends and found.max() < high))
+        if ends:
+            lines(now)
+
+
+def lines(now: Path) -> None:
+    """In a language model's text, lines end with the end symbol, which stands nowhere else."""
+    path = now.with_suffix(".offsets")
+    if path.name == "train.target.offsets":
+        places = np.frombuffer(path.read_bytes(), "<i8")[1:] - 1
+        found = np.frombuffer(now.with_suffix(".tokens").read_bytes(), "<u2")
+        must(np.array_equal(np.flatnonzero(found == END), places))
 
 
 RULES: dict[str, Callable[[Path, Path], None]] = {
@@ -295,4 +328,8 @@ RULES: dict[str, Callable[[Path, Path], None]] = {
     "recipe.toml": recipe,
     "choices.txt": choices,
     "series.npy": array,
+    "model.bin": unchanged,
+    "config.json": unchanged,
+    "_vocabulary.json": unchanged,
+    "vmap.txt": shortlist,
 }

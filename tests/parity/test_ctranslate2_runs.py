@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from regard.errors import RecipeError, UserError
 from regard.interop import conversion, ctranslate2, export, nearness, shortlist
 from regard.runs import Run
 from regard.tasks import translate
-from tests.translators import native, teacher_forced
+from tests.translators import native, signed, teacher_forced
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (regard[ctranslate2])")
 
@@ -86,8 +87,8 @@ def test_predict_gives_the_same_by_either_engine(predictor: front.Predictor):
 
 def test_a_run_is_converted_once(predictor: front.Predictor, monkeypatch: pytest.MonkeyPatch):
     ctranslate2.engine(predictor.run, workers=1)
-    kept = predictor.run.folder / "engines"
-    assert [f.name.startswith("ctranslate2-float32-") for f in kept.iterdir()] == [True]
+    engines = predictor.run.folder / "engines"
+    assert [f.name.startswith("ctranslate2-float32-") for f in engines.iterdir()] == [True]
 
     def never(*_: Any) -> None:
         raise AssertionError("converted again")
@@ -97,9 +98,9 @@ def test_a_run_is_converted_once(predictor: front.Predictor, monkeypatch: pytest
         ctranslate2.engine(predictor.run, workers=1)
         with pytest.raises(AssertionError, match="converted again"):
             ctranslate2.engine(predictor.run, "30", workers=1)
-    assert len(list(kept.iterdir())) == 1, "what fails leaves nothing behind"
+    assert len(list(engines.iterdir())) == 1, "what fails leaves nothing behind"
     ctranslate2.engine(predictor.run, "30", workers=1)
-    assert len(list(kept.iterdir())) == 2, "other weights are another engine"
+    assert len(list(engines.iterdir())) == 2, "other weights are another engine"
 
 
 def test_a_run_that_cannot_be_written_to_still_works(
@@ -130,17 +131,21 @@ def test_nearness_is_measured_once_for_each_processor(
     [line] = front.load(copied, quantization="int8").notes
     assert line.startswith("int8: the same output as the original for ")
     assert front.load(copied, quantization="int8").notes == [], "it has been said"
-    [kept] = copied.glob("engines/ctranslate2-int8-*/nearness.json")
-    [(here, entry)] = json.loads(kept.read_text()).items()
+    [path] = copied.glob("engines/ctranslate2-int8-*/nearness.json")
+    [(here, entry)] = json.loads(path.read_text()).items()
     assert here == nearness.features() and entry["computed"] == "int8_float32"
 
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # as if the processor were another
     with monkeypatch.context() as context:
         context.setattr(ctranslate2, "convert", None)  # the engine itself is for any processor
         assert front.load(copied, quantization="int8").notes[0].startswith("int8: the same output")
-    assert set(json.loads(kept.read_text())) == {here, nearness.features()}
-    for damaged in ("{", "[]", json.dumps({nearness.features(): {**entry, "loss": "little"}})):
-        kept.write_text(damaged)
+    assert set(json.loads(path.read_text())) == {here, nearness.features()}
+    changes: list[dict[str, Any]] = [
+        {"loss": "little"}, {"equal": math.inf}, {"sentences": 10**30}, {"computed": "a\nb"},
+    ]  # fmt: skip
+    entries = [json.dumps({nearness.features(): {**entry, **change}}) for change in changes]
+    for damaged in ("{", "[]", "[" * 100_000, *entries):
+        path.write_text(damaged)
         assert len(front.load(copied, quantization="int8").notes) == 1, "it is measured anew"
     assert [f.name for f in copied.glob("engines/*/.*")] == []
 
@@ -240,11 +245,12 @@ def test_a_shortlist_bounds_what_is_written(predictor: front.Predictor):
     bound = front.load(folder, shortlist=True).predict([line])
     assert bound != [""] and set(task.target.encode(bound)[0]) <= seen
 
-    [kept] = [f for f in (folder / "engines").iterdir() if "shortlist" in f.name]
+    [engine] = [f for f in (folder / "engines").iterdir() if "shortlist" in f.name]
     every = " ".join(map(str, range(len(task.target))))
-    (kept / shortlist.NAME).write_text(f"\t{every}\n")
+    (engine / shortlist.NAME).write_text(f"\t{every}\n")
+    signed(engine)
     assert front.load(folder, shortlist=True).predict(LINES) == predictor.predict(LINES)
-    shutil.rmtree(kept)
+    shutil.rmtree(engine)
 
 
 def test_an_export_can_have_a_shortlist(predictor: front.Predictor, tmp_path: Path):

@@ -129,6 +129,18 @@ def test_symbols_that_there_are_not_are_refused(tmp_path: Path):
     assert len(Store(tmp_path, "b", range(1, 4))) == 4
 
 
+def test_lines_that_end_elsewhere_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.data.store.BLOCK", 3)  # the last piece is not whole
+    Store.write(tmp_path, ["a", "b", "c", "d"], 10, [([5, 6, 2], [5, 6, 2], [5, 2, 2], [5, 6]),
+                                                     ([2], [2, 7], [2], [2])])  # fmt: skip
+    assert Store(tmp_path, "a", end=2).tokens.where(2).tolist() == [2, 3]
+    for name in "bcd":
+        with pytest.raises(UserError, match=rf"{name}\.offsets: its lines do not end where those"):
+            Store(tmp_path, name, end=2)
+    Store.write(tmp_path, ["e"], 10, [])
+    assert len(Store(tmp_path, "e", end=2)) == 0
+
+
 def test_the_sum_of_each_sequence(tmp_path: Path):
     a, b = written(tmp_path)
     assert a.sums().tolist() == [18, 0, 8, 0]
