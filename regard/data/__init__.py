@@ -1,1 +1,1 @@
-"""Readers, tokenizers, store, batching, catalogue, phrasebook: from files to batches."""
+"""Readers, tokenizers, store, batching, catalogue: from files to batches."""

@@ -1,6 +1,7 @@
 """Which data sets there are: what each is, whose it is, where it is, how it is checked."""
 
 import gzip
+import lzma
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -55,11 +56,6 @@ IMDB_PARTS = {
     "test.tsv.gz": {"test/neg": b"0\t", "test/pos": b"1\t"},
     "unsup.txt.gz": {"train/unsup": b""},
 }
-PHRASES: dict[Literal["train", "validation", "test"], int] = {
-    "train": 20_000,
-    "validation": 1_000,
-    "test": 1_000,
-}
 
 
 def _imdb(folder: Path, fetch: Fetch) -> None:
@@ -82,11 +78,13 @@ def _imdb(folder: Path, fetch: Fetch) -> None:
 
 def _phrasebook(languages: Literal["en-de", "en-fr"]) -> Make:
     def make(folder: Path, fetch: Fetch) -> None:
-        from regard.data import phrasebook
-
-        for part, count in PHRASES.items():
-            pairs = phrasebook.pairs(languages, part, count, seed=1)
-            text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        packed = Path(__file__).with_name(f"phrasebook-{languages}.tsv.xz")
+        parts: dict[str, list[str]] = defaultdict(list)
+        for line in lzma.decompress(packed.read_bytes()).decode().splitlines(keepends=True):
+            part, _, pair = line.partition("\t")
+            parts[part].append(pair)
+        for part, pairs in parts.items():
+            text = "".join(pairs)
             (folder / f"{part}.tsv").write_text(text, encoding="utf-8", newline="\n")
 
     return make
@@ -198,13 +196,13 @@ DESCRIPTIONS = {
     "phrasebook-en-de": Dataset(
         what="made-up English and German sentences: 20,000 / 1,000 / 1,000 pairs",
         licence="Apache-2.0, with names from Unicode CLDR",
-        source="regard.data.phrasebook",
+        source="phrasebook/ in the project's sources",
         make=_phrasebook("en-de"),
     ),
     "phrasebook-en-fr": Dataset(
         what="made-up English and French sentences: 20,000 / 1,000 / 1,000 pairs",
         licence="Apache-2.0, with names from Unicode CLDR",
-        source="regard.data.phrasebook",
+        source="phrasebook/ in the project's sources",
         make=_phrasebook("en-fr"),
     ),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import phrasebook
+import phrasebook
 from regard.doctor.examination import quick_check
 from regard.doctor.findings import Finding
 from regard.recipe import config

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+import phrasebook
 import regard
-from regard.data import phrasebook
 
 
 @pytest.mark.timeout(300)

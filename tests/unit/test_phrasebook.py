@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import lzma
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from regard.data.phrasebook import (
+from phrasebook import (
     LANGUAGES,
     PARTS,
     Languages,
@@ -26,10 +27,11 @@ from regard.data.phrasebook import (
     patterns,
     size,
 )
-from regard.data.phrasebook.book import Tables, phrase
-from regard.data.phrasebook.choices import Dice, Together, Words
-from regard.data.phrasebook.english import English
-from regard.data.phrasebook.grammar import BUCKETS, Clause, Node, Phrase, Text, Word, kind, parse
+from phrasebook.__main__ import COUNTS
+from phrasebook.book import Tables, phrase
+from phrasebook.choices import Dice, Together, Words
+from phrasebook.english import English
+from phrasebook.grammar import BUCKETS, Clause, Node, Phrase, Text, Word, kind, parse
 from regard.errors import UserError
 
 Float32 = np.ndarray[Any, np.dtype[np.float32]]
@@ -39,7 +41,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 # Large samples come from a process of their own, without the check of types that slows the tests.
 SAMPLE = """
 import itertools, json, sys, time
-from regard.data import phrasebook
+import phrasebook
 
 sample = {"babel": "babel" in sys.modules}
 for languages in phrasebook.LANGUAGES:
@@ -542,3 +544,12 @@ def test_looking_up_is_not_enough(languages, sample):
     assert copied / len(test) < 0.4
     assert changed / len(test) < 0.4
     assert changed > copied, "not an honest attempt"
+
+
+@both
+def test_the_package_ships_what_the_grammar_writes(languages, sample):
+    packed = PROJECT / "regard" / "data" / f"phrasebook-{languages}.tsv.xz"
+    lines = lzma.decompress(packed.read_bytes()).decode().split("\n")
+    assert lines.pop() == ""
+    parts = {part: sample[languages][part][:count] for part, count in COUNTS.items()}
+    assert lines == [f"{part}\t{s}\t{t}" for part, pairs in parts.items() for s, t in pairs]

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data.phrasebook.choices import Choice, Fixed, OneOf, Together, Words
-from regard.data.phrasebook.grammar import (
+from phrasebook.choices import Choice, Fixed, OneOf, Together, Words
+from phrasebook.grammar import (
     Clause,
     Language,
     Line,

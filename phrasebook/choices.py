@@ -13,7 +13,7 @@ from hashlib import sha512
 from struct import unpack
 from typing import Any, Generic, TypeVar
 
-from regard.data.phrasebook.grammar import BUCKETS, Word, kind
+from phrasebook.grammar import BUCKETS, Word, kind
 
 T = TypeVar("T", covariant=True)
 Counts = tuple[int, ...]

@@ -2,7 +2,7 @@
 
 import re
 
-from regard.data.phrasebook.grammar import (
+from phrasebook.grammar import (
     Clause,
     Forms,
     Language,

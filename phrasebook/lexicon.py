@@ -5,8 +5,8 @@ Each function takes from the other language's module the function that inflects 
 
 from collections.abc import Callable, Iterable, Mapping
 
-from regard.data.phrasebook import english, names
-from regard.data.phrasebook.grammar import Forms, Word
+from phrasebook import english, names
+from phrasebook.grammar import Forms, Word
 
 Inflect = Callable[..., Forms]
 Lexicon = dict[str, list[Word]]

@@ -4,8 +4,8 @@ A new pattern is a new line in SIMPLE, RICH or SENTENCES, in the notation of `gr
 is a new row in its table. The kinds of phrases ({subject}, {object} and so on) are in `book`.
 """
 
-from regard.data.phrasebook import english, german, lexicon
-from regard.data.phrasebook.book import Tables
+from phrasebook import english, german, lexicon
+from phrasebook.book import Tables
 
 # English noun: German gender (m* is a weak noun), singular, plural.
 NOUNS = {

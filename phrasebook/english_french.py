@@ -4,8 +4,8 @@ A new pattern is a new line in SIMPLE, RICH or SENTENCES, in the notation of `gr
 is a new row in its table. The kinds of phrases ({subject}, {object} and so on) are in `book`.
 """
 
-from regard.data.phrasebook import english, french, lexicon
-from regard.data.phrasebook.book import Tables
+from phrasebook import english, french, lexicon
+from phrasebook.book import Tables
 
 # English noun: French gender, singular, and the plural if it is irregular.
 NOUNS = {

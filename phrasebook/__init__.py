@@ -11,9 +11,9 @@ from functools import cache
 from importlib import import_module
 from typing import Literal, get_args
 
-from regard.data.phrasebook.book import Book, build
-from regard.data.phrasebook.choices import Dice
-from regard.data.phrasebook.grammar import BUCKETS, Text, Word
+from phrasebook.book import Book, build
+from phrasebook.choices import Dice
+from phrasebook.grammar import BUCKETS, Text, Word
 from regard.errors import UserError
 
 Languages = Literal["en-de", "en-fr"]

@@ -2,7 +2,7 @@
 
 import re
 
-from regard.data.phrasebook.grammar import Clause, Forms, Language, Node, Phrase, Scene, Word
+from phrasebook.grammar import Clause, Forms, Language, Node, Phrase, Scene, Word
 
 PLURALS = {"man": "men", "woman": "women", "child": "children"}
 PASTS = {
