@@ -67,7 +67,7 @@ class Texts:
 
     def _lines(self, paths: Sequence[Path], report: Report) -> Iterator[Line]:
         data = self.data
-        policy = Policy(broken=data.broken, empty="keep") if self.running else data.policy
+        policy = Policy(broken=data.on_bad_line, empty="keep") if self.running else data.policy
         for path in paths:
             rows = parallel([path], data.columns or ("text",), policy, report, header=data.header)
             for number, (text,) in rows:

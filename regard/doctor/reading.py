@@ -115,7 +115,7 @@ def _examples(recipe: Recipe, name: Name, report: Report) -> Iterator[Example]:
         case "translate":
             return _pairs(config, name, report)
         case "language_model":
-            data = replace(config.data, broken="skip", empty="skip")
+            data = replace(config.data, on_bad_line="skip", on_empty="skip")
             texts = Texts(data, config.held_out, config.unit == "stream")
             found = texts.lines(name, report) if texts.has(name) else iter(())
             return (Example(((line.path, line.number),), (line.text,)) for line in found)
@@ -184,7 +184,7 @@ def _code(what: str, data: files.Config) -> tuple[str, str]:
     if what.startswith("empty "):
         return "data.empty", data.empty
     if what == "not UTF-8":
-        return "text.encoding", data.broken
+        return "text.encoding", data.on_bad_line
     control = what.startswith(("control", "half a surrogate"))
     return "text.control" if control else "data.broken", data.broken
 
