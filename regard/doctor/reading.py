@@ -182,11 +182,11 @@ def _defects(recipe: Recipe, name: Name, report: Report, used: int) -> list[Find
 def _code(what: str, data: files.Config) -> tuple[str, str]:
     """The kind of finding that a defect is, and the rule that the recipe has for it."""
     if what.startswith("empty "):
-        return "data.empty", data.empty
+        return "data.empty", data.on_empty
     if what == "not UTF-8":
         return "text.encoding", data.on_bad_line
     control = what.startswith(("control", "half a surrogate"))
-    return "text.control" if control else "data.broken", data.broken
+    return "text.control" if control else "data.broken", data.on_bad_line
 
 
 def _failed(
