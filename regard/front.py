@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 from regard.data.readers import Report
@@ -34,7 +35,8 @@ def _others(setting: str) -> str:
 
 
 class Predictor:
-    """A trained model with all that it needs to be used."""
+    """A trained model with all that it needs to be used. It does not change when it is used, so that
+    several threads may use it at once."""
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class Predictor:
         self.model, self.progress = self._loaded.model, self._loaded.progress
         self.notes += self._loaded.notes
         self._opened: ctranslate2.Engine | None = None
+        self._opening = Lock()
         if not self._exact:
             self._open()
         # One sentence at a time asks again and again.
@@ -112,11 +115,13 @@ class Predictor:
         return "ctranslate2"
 
     def _open(self) -> ctranslate2.Engine:
-        if self._opened is None:
-            self._opened = ctranslate2.engine(
-                self.run, self._loaded, self._quantization, shortlist=self._shortlist
-            )
-            self.notes += self._opened.notes
+        """The engine, which is opened when it is first needed, by one thread."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = ctranslate2.engine(
+                    self.run, self._loaded, self._quantization, shortlist=self._shortlist
+                )
+                self.notes += self._opened.notes
         return self._opened
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
