@@ -35,8 +35,8 @@ def _others(setting: str) -> str:
 
 
 class Predictor:
-    """A trained model with all that it needs to be used. It does not change when it is used, so that
-    several threads may use it at once."""
+    """A trained model with all that it needs to be used. Using it does not change it: several threads
+    may do so at once."""
 
     def __init__(
         self,
