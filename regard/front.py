@@ -35,7 +35,7 @@ def _others(setting: str) -> str:
 
 
 class Predictor:
-    """A trained model with all that it needs to be used. Using it does not change it: several threads
+    """A trained model with all that it needs to be used. Using it changes nothing: several threads
     may do so at once."""
 
     def __init__(
