@@ -1,6 +1,6 @@
 """Pairs of texts: read from files, cut into symbols, stored to be learnt from."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,8 @@ BLOCK = 2048
 GIVEN = Path("choices")
 """What stands for a file's name where texts are given without one."""
 Row = tuple[list[int], ...]
+Pair = tuple[int, tuple[str, ...]]
+"""The number of a line, and its two sides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,23 +38,23 @@ class Pairs:
     answers: Callable[[str], list[str]]
     """The right answers that a target holds, outside of training."""
 
-    def rows(
-        self, part: files.Part, policy: Policy, report: Report
-    ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """The number of each line, and its two sides."""
+    def rows(self, part: files.Part, policy: Policy, report: Report) -> Iterator[Pair]:
         data = self.data
         return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
 
-    def read(self, part: files.Part, report: Report) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """What to learn from or to choose by: of several right answers the first."""
-        for line, (source, target) in self.rows(part, self.data.policy, report):
-            yield line, (source, target if part == "train" else self.answers(target)[0])
-
     def store(
-        self, part: files.Part, folder: Path, by: Sequence[Tokenizer], report: Report
+        self,
+        part: files.Part,
+        folder: Path,
+        by: Sequence[Tokenizer],
+        read: Iterable[Pair],
+        report: Report,
     ) -> None:
-        """Write a part's symbols, cut by a tokenizer for each side."""
-        rows = self._encoded(part, by, report)
+        """Write the tokens of a part's pairs, which have been read: a tokenizer for each side. Of
+        several right answers outside of training, the first is stored."""
+        if part != "train":
+            read = ((line, (source, self.answers(y)[0])) for line, (source, y) in read)
+        rows = self._encoded(self.data.paths(part), by, iter(read), report)
         if part == "train":
             rows = self._both_ways(rows)
         Store.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
@@ -66,10 +68,11 @@ class Pairs:
             if self.ways.both_directions:
                 yield row[::-1]
 
-    def _encoded(self, part: files.Part, by: Sequence[Tokenizer], report: Report) -> Iterator[Row]:
-        """Symbols of each pair; what is too long is dealt with as the recipe says."""
-        data, paths = self.data, self.data.paths(part)
-        stream = self.read(part, Report() if part == "train" else report)  # that has been read
+    def _encoded(
+        self, paths: list[Path], by: Sequence[Tokenizer], stream: Iterator[Pair], report: Report
+    ) -> Iterator[Row]:
+        """Tokens of each pair; what is too long is dealt with as the recipe says."""
+        data = self.data
         while block := list(islice(stream, BLOCK)):
             sides = zip(*(fields for _, fields in block), strict=True)
             encoded = [each.encode(list(side)) for each, side in zip(by, sides, strict=True)]

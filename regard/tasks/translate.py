@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard.data import batching, files, pairs, tokenizers
 from regard.data.batching import Batches
-from regard.data.pairs import Pairs
+from regard.data.pairs import Pair, Pairs
 from regard.data.readers import Finding, Policy, Report, suffix
 from regard.data.store import Store, pad, read_texts, write_texts
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
@@ -157,7 +157,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
         config.data.paths(part)
     choices = config.output.choices and config.data.path(config.output.choices, "output.choices")
     report, every = Report(), _pairs(config)
-    read = [fields for _, fields in every.read("train", report)]
+    read = list(every.rows("train", config.data.policy, report))
     if not read:
         raise UserError("data.train: no pair of lines is left to learn from")
     if given is not None:
@@ -165,37 +165,39 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
             Tokenizer.load(given / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
         )
     elif config.tokenizer.joint:
-        joint = Tokenizer.train(config.tokenizer, (text for pair in read for text in pair))
+        joint = Tokenizer.train(config.tokenizer, (text for _, pair in read for text in pair))
         trained = (joint, joint)
     else:
-        sides = zip(*read, strict=True)
+        sides = zip(*(pair for _, pair in read), strict=True)
         trained = tuple(Tokenizer.train(config.tokenizer, side) for side in sides)
     for side, tokenizer in zip(SIDES, trained, strict=True):
         tokenizer.save(folder / f"{side}.tokenizer.json")
-    every.store("train", folder / "store", trained, report)
-    checked = Report()
+    every.store("train", folder / "store", trained, read, report)
+    checked, chosen_by = Report(), list[Pair]()
     if config.data.validation:
-        every.store("validation", folder / "store", trained, checked)
+        chosen_by += every.rows("validation", config.data.policy, checked)
+        every.store("validation", folder / "store", trained, chosen_by, checked)
         if config.evaluation.lines:
-            write_texts(folder / "store", WATCHED, _watched(config))
+            watched = (pair for _, pair in chosen_by[: config.evaluation.lines])
+            write_texts(folder / "store", WATCHED, watched)
     if choices:
-        _store_choices(choices, folder, every, trained[1], checked)
+        _store_choices(choices, folder, every, trained[1], chosen_by, checked)
     report.include(checked)
     return report
 
 
-def _store_choices(path: Path, folder: Path, every: Pairs, by: Tokenizer, report: Report) -> None:
+def _store_choices(
+    path: Path, folder: Path, every: Pairs, by: Tokenizer, checked: list[Pair], report: Report
+) -> None:
     """Keep what may be written, and report which targets of the validation part may not be."""
     allowed = pairs.listed(path, by, every.data.max_length, report)
     text = "".join(f"{text}\n" for text in allowed)
     (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
-    if not (paths := every.data.paths("validation")):
-        return
     symbols = set(map(tuple, allowed.values()))
-    for line, (_, target) in every.rows("validation", every.data.policy, Report()):
+    for line, (_, target) in checked:
         if symbols.isdisjoint(map(tuple, by.encode(every.answers(target)))):
             what = "targets that output.choices lacks"
-            report.add(Finding(paths[-1], line, what, target[:60]))
+            report.add(Finding(every.data.paths("validation")[-1], line, what, target[:60]))
 
 
 def _watched(config: Config) -> Iterator[tuple[str, ...]]:
@@ -489,7 +491,8 @@ class Task:
         self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]]
     ) -> dict[str, Score]:
         """Scores of the lines of which training has an answer as a target, and of the others."""
-        known = {target for _, (_, target) in self._pairs.read("train", Report())}
+        policy = self.config.data.policy
+        known = {y for _, (_, y) in self._pairs.rows("train", policy, Report())}
         lines: dict[str, list[int]] = {"seen": [], "unseen": []}
         for n, texts in enumerate(answers):
             lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
