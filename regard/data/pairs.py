@@ -39,6 +39,7 @@ class Pairs:
     """The right answers that a target holds, outside of training."""
 
     def rows(self, part: files.Part, policy: Policy, report: Report) -> Iterator[Pair]:
+        """The pairs of a part."""
         data = self.data
         return parallel(data.paths(part), data.columns or SIDES, policy, report, header=data.header)
 
