@@ -1,4 +1,7 @@
-"""Runs that were stopped half way by the first version that could: they load, score and go on."""
+"""Runs that earlier versions stopped half way: they load, score and go on.
+
+`transformer` and `lstm` are of the first format of manifests; all have the keys of their time.
+"""
 
 import json
 import shutil
@@ -9,6 +12,9 @@ import pytest
 
 import regard
 from regard import plots
+from regard.errors import RecipeError
+from regard.recipe import config
+from regard.recipe.parts import kinds
 from regard.runs import Run
 from regard.train import checkpoint, manifest
 from tests.fault import tiny
@@ -21,7 +27,11 @@ def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
-@pytest.fixture(params=tiny.KINDS)
+FIRST = tiny.KINDS
+"""Those of the first format."""
+
+
+@pytest.fixture(params=sorted(path.name for path in GOLDEN.iterdir()))
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of the folder: run/, its data/, and expected.json."""
     return Path(shutil.copytree(GOLDEN / request.param, tmp_path / request.param))
@@ -32,11 +42,21 @@ def expected(old: Path) -> dict[str, Any]:
     return table
 
 
-def test_it_is_of_the_first_format_and_whole(old: Path):
+def test_every_task_has_one_and_each_has_keys_of_its_time(old: Path):
+    assert {Run(path / "run").recipe.kind for path in GOLDEN.iterdir()} == {*kinds("tasks")}
+    text = (old / "run" / "recipe.toml").read_text(encoding="utf-8")
+    assert "save = 3" in text and "save_every" not in text
+    with pytest.raises(RecipeError, match="no such key; it is called"):
+        config.load(old / "run" / "recipe.toml")
+    assert Run(old / "run").recipe.train.save_every == 3
+
+
+def test_it_is_of_its_format_and_whole(old: Path):
     found = checkpoint.checkpoints(old / "run" / "checkpoints")
     assert [c.update for c in found] == [3, 4, 6]
     for each in found:
-        assert json.loads((each.folder / manifest.NAME).read_text())["format"] == 1
+        written = json.loads((each.folder / manifest.NAME).read_text())["format"]
+        assert written == (1 if old.name in FIRST else 2)
         assert each.manifest()["format"] == manifest.FORMAT
         assert each.fault(resumable=True) is None
     assert (found[-1].carry() is not None) == (old.name == "lstm")
@@ -67,6 +87,7 @@ def test_every_older_format_has_an_upgrade():
     assert list(manifest.UPGRADES) == list(range(1, manifest.FORMAT))
 
 
+@pytest.mark.parametrize("old", FIRST, indirect=True)
 def test_a_format_to_come_is_refused_by_name(old: Path):
     path = checkpoint.checkpoints(old / "run" / "checkpoints")[-1].folder / manifest.NAME
     path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
