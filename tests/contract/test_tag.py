@@ -404,7 +404,7 @@ def test_long_sentences_are_cut_after_a_whole_word(folder: Path, tmp_path: Path)
         ({"train": {"metric": "mse"}}, r"train.metric: 'mse' is not one of nll, accuracy, f1"),
         ({"model": {"head": {"kind": "labels"}}}, r"model.head.kind: 'labels' is not for the task"),
         ({"tokenizer": {"kind": "bpe"}}, r"spelling: characters of words need tokenizer.kind"),
-        ({"characters": False}, r"model.input: to read characters, set spelling = true"),
+        ({"characters": False}, r"model.input: to read characters, set characters = true"),
         ({"tokenizer": {"kind": "word", "split": "punctuation"}}, r"tokenizer.split: words come"),
         (
             {"labels": {"kind": "real"}, "train": {"metric": "mae"}, "model": {"head": FIELD}},

@@ -214,7 +214,7 @@ def test_hidden_words_are_spelt_in_training_alone():
 
 
 def test_characters_that_a_task_does_not_give_are_asked_for():
-    with pytest.raises(RecipeError, match=r"spelling = true"):
+    with pytest.raises(RecipeError, match=r"characters = true"):
         make(words, characters=characters.Config())(batch(SOURCE))
 
 

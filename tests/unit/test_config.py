@@ -192,7 +192,7 @@ OVERRIDES: list[tuple[str, ...]] = [
     ("train.schedule.end=-1",),
     ("train.schedule.scale=0",),
     ("train.updtes=3", "did you mean 'updates'?"),
-    ("train.optimizer.rates=1", "did you mean 'rate'?"),
+    ("train.optimizer.learning_rates=1", "did you mean 'learning_rate'?"),
     ("search.top_p=0.5", "known here"),
 ]
 # What these say begins otherwise: the key is another than the override's, or there is none.

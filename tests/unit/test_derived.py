@@ -246,7 +246,7 @@ def test_letters_become_phonemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     write(tmp_path / "train.tsv", "".join(f"{s}\t{t}\n" for s, t in rows[1:] * 4))
     for name in ("validation", "test"):
         write(tmp_path / f"{name}.tsv", "".join(f"{s}\t{t}\n" for s, t in both))
-    made = recipe(tmp_path, alternatives=" | ", unseen=True)
+    made = recipe(tmp_path, multiple_references=" | ", unseen=True)
     model = regard.train(made, to=tmp_path / "run")
     sources, answers = model.task.alternatives("test")  # type: ignore[attr-defined]
     assert (sources[-1], answers[-1]) == ("c i u", ["C I U", "K I U"])

@@ -117,7 +117,7 @@ def test_the_worst_comes_first_and_what_is_alike_is_told_once():
     b = findings.finding("text.mark", "b:2", "there")
     c = findings.finding("pairs.swapped", "c:3", "turned")
     [one] = findings.merged([a, b, b])
-    assert one.what == "here; likewise b:2"
+    assert one.what == "here; also b:2"
     assert findings.ranked([a, c]) == [c, a]
 
 

@@ -53,7 +53,7 @@ def test_types_and_defaults_are_shown():
     heads = sections["model.encoder", "transformer"]["heads"]
     assert (heads.wanted, heads.default) == ("an integer ≥ 1 and ≤ 1,024", "8")
     train = sections["data", ""]["train"]
-    assert (train.wanted, train.default) == ("a list, each item a text", "")
+    assert (train.wanted, train.default) == ("a list, each item a string", "")
 
 
 def test_the_documentation_is_current():
