@@ -116,9 +116,9 @@ def test_the_papers_recipes_say_what_the_paper_says(
     assert (train.updates, train.average, train.average_of) == (updates, average, "last")
     assert (task.search.kind, task.search.config.beams) == ("beam", 4)
     assert task.search.config.length_penalty == 0.6
-    highest = schedule.rate(train.schedule, adam.rate, 4000, updates, model.dim)
+    highest = schedule.rate(train.schedule, adam.learning_rate, 4000, updates, model.dim)
     assert highest == pytest.approx(model.dim**-0.5 * 4000**-0.5)
-    later = schedule.rate(train.schedule, adam.rate, 16_000, updates, model.dim)
+    later = schedule.rate(train.schedule, adam.learning_rate, 16_000, updates, model.dim)
     assert later == pytest.approx(highest / 2)
 
 

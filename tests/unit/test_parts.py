@@ -1,6 +1,7 @@
 """Parts of somebody's own: a file that is broken is named, with the line and what is wrong."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from regard.errors import RecipeError
 from regard.recipe import config, parts
 from tests import corpus, small_runs
 
+ENCODER = "[model.encoder]\nlayers = 1\nheads = 2\nfeedforward = 32\n"
+"""As the corpus has it."""
 GOOD = """\
 from dataclasses import dataclass, field
 from torch import nn
@@ -53,7 +56,7 @@ def test_a_broken_part(source: str, wanted: str, folder: Path, tmp_path: Path):
     recipe, file = corpus.write(tmp_path / "corpus"), folder / "mine.py"
     text = recipe.read_text(encoding="utf-8")
     head = '[model.encoder]\nkind = "mine"\n'
-    recipe.write_text(text.replace("[model.encoder]\nlayers = 1\nheads = 2\ninner = 32\n", head))
+    recipe.write_text(text.replace(ENCODER, head))
     line = recipe.read_text().splitlines().index('kind = "mine"') + 1
     file.write_text(source)
     for _ in range(2):  # what failed once is not taken for whole the next time
@@ -69,7 +72,7 @@ def test_a_part_that_is_whole(folder: Path, tmp_path: Path):
     (folder / "mine.py").write_text(GOOD)
     recipe = corpus.write(tmp_path / "corpus")
     text = recipe.read_text(encoding="utf-8")
-    recipe.write_text(text.replace("[model.encoder]\nlayers = 1\nheads = 2\ninner = 32\n", ""))
+    recipe.write_text(text.replace(ENCODER, ""))
     names = config.load(recipe, ("model.encoder.kind=mine",)).model.encoder.config.names
     assert names == (), "a default that is made"
     with pytest.raises(RecipeError, match=re.escape("model.encoder.names: 3 (int) given")):
@@ -103,12 +106,13 @@ def test_every_verb_that_opens_a_run_takes_its_parts(
     run = small_runs.create("classify", {"encoder": {"kind": "mine"}}, tmp_path / "run", data=data)
     (tmp_path / "in.txt").write_text("a dog runs\n")
     page, folder = str(tmp_path / "page.html"), str(run.folder)
+    other = str(shutil.copytree(folder, tmp_path / "other"))
     assert parts.with_parts("evaluate", run.folder).endswith(f"--parts {tmp_path / 'parts'}")
     for words in (
         ["predict", folder, str(tmp_path / "in.txt")],
         ["evaluate", folder],
         ["score", folder],
-        ["compare", folder, folder],
+        ["compare", folder, other],
         ["inspect", folder, "a dog runs", "--output", page],
     ):
         monkeypatch.setattr(parts, "_folders", [])

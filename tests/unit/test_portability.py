@@ -28,7 +28,7 @@ from tests import corpus
 fcntl: Any = pytest.importorskip("fcntl", reason="it is Windows itself")
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((PROJECT / "regard").rglob("*.py"))
-SYSTEM = {"budget.py", "cost.py", "device.py"}
+SYSTEM = {"budget.py", "cgroups.py", "cost.py", "device.py"}
 """They read what Linux says of itself in /proc and /sys, which is ASCII."""
 
 
