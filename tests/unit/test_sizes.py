@@ -6,7 +6,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "regard"
 ROOT, FILE, TASK = 10, 400, 300
 """Modules at the package's root; lines of a file; lines of a task."""
 LARGER = {
-    "tasks/translate.py": 562,
+    "tasks/translate.py": 565,
     "tasks/forecast.py": 515,
     "tasks/tag.py": 463,
     "tasks/language_model.py": 462,

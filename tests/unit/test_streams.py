@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def shell(script: str, *arguments: object) -> subprocess.CompletedProcess[bytes]
 def test_an_output_is_one_line(text: str, line: str):
     from regard.verbs.common import one_line
 
-    assert one_line(object(), text) == line
+    assert one_line(SimpleNamespace(reads_files=False), text) == line
 
 
 def test_evaluate_writes_a_line_for_each_input(tmp_path: Path, capsys):
@@ -153,7 +154,7 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path):
     """Or else whatever writes to number 1 or 2 would write into it."""
     script = "\n".join([
         "import os, sys",
-        "from regard import streams",
+        "from regard.console import streams",
         "with streams.standard():",
         "    sys.exit(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT) < 3)",
     ])  # fmt: skip

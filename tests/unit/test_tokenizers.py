@@ -174,7 +174,7 @@ def test_a_vocabulary_is_not_larger_than_asked(kind: str, size: int):
 
 @pytest.mark.parametrize(("kind", "size"), [("bpe", 259), ("unigram", 1), ("word", 4)])
 def test_a_vocabulary_without_room_is_refused(kind: Any, size: int):
-    with pytest.raises(RecipeError, match=f"size: {size} is too small for {kind}"):
+    with pytest.raises(RecipeError, match=f"vocabulary: {size} is too small for {kind}"):
         Config(kind=kind, vocabulary=size)
     assert Config(kind="bytes", vocabulary=1).vocabulary == 1
 

@@ -148,7 +148,7 @@ def test_labels_are_counted_and_found(tmp_path):
     assert labels.number("b", "here") == 1
     with pytest.raises(UserError, match=r"x.tsv:3: the label 'c' was never seen in training"):
         labels.number("c", "x.tsv:3")
-    with pytest.raises(UserError, match="two at least, but there is 'a' alone"):
+    with pytest.raises(UserError, match="at least two labels, but there is 'a' alone"):
         Labels.count(["a", "a"], 2)
     with pytest.raises(UserError, match=r"labels.json: not a list of labels"):
         Labels.load(tmp_path / "nowhere")
