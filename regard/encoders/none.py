@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.layers.probe import probe
 from regard.types import Sequence
 
 
@@ -19,4 +20,5 @@ class Encoder(nn.Module):
         super().__init__()
 
     def forward(self, source: Sequence) -> Sequence:
-        return source
+        states = probe("output", probe("input", source.states))
+        return Sequence(states, source.mask)

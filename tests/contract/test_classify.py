@@ -152,7 +152,7 @@ def test_every_encoder_learns_one_batch_by_heart(encoder: str, folder: Path, tmp
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_a_text_is_judged_alone_whatever_the_batch(pooling: str, folder: Path, tmp_path: Path):
     parts = {"dim": 16, "head": {"pooling": pooling}, "input": {"kind": "words"}}
-    made = table(folder, spelling=True, model=parts)
+    made = table(folder, characters=True, model=parts)
     task, model = untrained(made, tmp_path / "run")
     rows = task.lexicon.texts(["a film", "the actor was so fine and then it was", "not bad zzz"])
     together, alone = task._logits(model, rows, 3), task._logits(model, rows, 1)
@@ -160,7 +160,7 @@ def test_a_text_is_judged_alone_whatever_the_batch(pooling: str, folder: Path, t
 
 
 def test_resume_is_exact(folder: Path, tmp_path: Path):
-    made = table(folder, spelling=True, model={"dim": 16, "input": {"kind": "words"}})
+    made = table(folder, characters=True, model={"dim": 16, "input": {"kind": "words"}})
     made["train"] |= {"updates": 8, "save_every": 3, "validate_every": 4, "log_every": 1}
     front.train(made, to=tmp_path / "straight")
 
@@ -262,7 +262,7 @@ def test_labels_that_cannot_be_learnt_or_scored(trained: Predictor, folder: Path
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a\tx\na\ty\n", r"data.train: to tell labels apart there must be two.*'a' alone"),
+        ("a\tx\na\ty\n", r"data.train: there must be at least two labels.*'a' alone"),
         ("a\tx\nb\n", r"train.tsv:2: 1 columns instead of 2"),
         ("a\t\nb\t \n", r"train.tsv: no usable line. The first: .*train.tsv:1: empty text"),
     ],
@@ -295,7 +295,7 @@ def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
         ({"train": {"metric": "bleu"}}, r"train.metric: 'bleu' is not one of nll, accuracy, f1"),
         ({"model": {"head": {"kind": "vocabulary"}}}, r"model.head.kind: 'vocabulary' is not for"),
         ({"data": {"train": ["x"], "columns": ["a"]}}, r"data.columns: the label's and the text's"),
-        ({"model": {"input": {"kind": "words"}}}, r"model.input: to read characters, set spelling"),
+        ({"model": {"input": {"kind": "words"}}}, r"model.input: to read characters, set characters"),
         ({"characters": True, "tokenizer": {"kind": "bpe"}}, r"characters: those of words need"),
         ({"labels": {"kind": "several", "separator": ""}}, r"labels.separator"),
         ({"held_out": {"test": 0.1}}, r"held_out.test: data.test names files"),
@@ -440,7 +440,7 @@ def test_the_command_line(trained: Predictor, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_batch_knows_its_targets(folder: Path, tmp_path: Path):
-    task, _ = untrained(table(folder, spelling=True), tmp_path / "run")
+    task, _ = untrained(table(folder, characters=True), tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     assert isinstance(batch, Batch)
     assert batch.targets == len(batch) == len(batch["labels"])

@@ -208,7 +208,7 @@ def test_an_encoder_that_gives_other_positions_is_refused(folder: Path, tmp_path
 @pytest.mark.parametrize("kind", ["word", "bpe", "character"])
 def test_the_first_piece_of_a_word_stands_for_it(kind: str, folder: Path, tmp_path: Path):
     tokens = {"input": {"kind": "tokens"}}
-    made = table(folder, spelling=False, tokenizer={"kind": kind, "vocabulary": 270}, model=tokens)
+    made = table(folder, characters=False, tokenizer={"kind": kind, "vocabulary": 270}, model=tokens)
     task, model = untrained(made, tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     lengths = batch["source_mask"].sum(1)
@@ -374,7 +374,7 @@ def test_a_validation_part_without_known_tags_is_refused_at_once(folder, tmp_pat
     ("content", "said"),
     [
         ("a X\nb\n", r"train.txt:2: 1 columns instead of 2"),
-        ("a X\nb X\n", r"data.train: to tell labels apart there must be two"),
+        ("a X\nb X\n", r"data.train: there must be at least two labels"),
     ],
 )
 def test_data_that_cannot_be_learnt_from_leaves_no_run(tmp_path: Path, content: str, said: str):
@@ -403,7 +403,7 @@ def test_long_sentences_are_cut_after_a_whole_word(folder: Path, tmp_path: Path)
     [
         ({"train": {"metric": "mse"}}, r"train.metric: 'mse' is not one of nll, accuracy, f1"),
         ({"model": {"head": {"kind": "labels"}}}, r"model.head.kind: 'labels' is not for the task"),
-        ({"tokenizer": {"kind": "bpe"}}, r"spelling: characters of words need tokenizer.kind"),
+        ({"tokenizer": {"kind": "bpe"}}, r"characters: those of words need tokenizer.kind"),
         ({"characters": False}, r"model.input: to read characters, set characters = true"),
         ({"tokenizer": {"kind": "word", "split": "punctuation"}}, r"tokenizer.split: words come"),
         (
