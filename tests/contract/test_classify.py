@@ -295,7 +295,7 @@ def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
         ({"train": {"metric": "bleu"}}, r"train.metric: 'bleu' is not one of nll, accuracy, f1"),
         ({"model": {"head": {"kind": "vocabulary"}}}, r"model.head.kind: 'vocabulary' is not for"),
         ({"data": {"train": ["x"], "columns": ["a"]}}, r"data.columns: the label's and the text's"),
-        ({"model": {"input": {"kind": "words"}}}, r"model.input: to read characters, set characters"),
+        ({"model": {"input": {"kind": "words"}}}, r"to read characters, set characters"),
         ({"characters": True, "tokenizer": {"kind": "bpe"}}, r"characters: those of words need"),
         ({"labels": {"kind": "several", "separator": ""}}, r"labels.separator"),
         ({"held_out": {"test": 0.1}}, r"held_out.test: data.test names files"),

@@ -208,7 +208,8 @@ def test_an_encoder_that_gives_other_positions_is_refused(folder: Path, tmp_path
 @pytest.mark.parametrize("kind", ["word", "bpe", "character"])
 def test_the_first_piece_of_a_word_stands_for_it(kind: str, folder: Path, tmp_path: Path):
     tokens = {"input": {"kind": "tokens"}}
-    made = table(folder, characters=False, tokenizer={"kind": kind, "vocabulary": 270}, model=tokens)
+    tokenizer = {"kind": kind, "vocabulary": 270}
+    made = table(folder, characters=False, tokenizer=tokenizer, model=tokens)
     task, model = untrained(made, tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     lengths = batch["source_mask"].sum(1)
