@@ -12,8 +12,8 @@ from regard.layers.allocator import keep_pages
 from regard.model import build
 from regard.plots import drawing
 from regard.recipe import config
-from regard.train import device, loop, optimizer
-from regard.train.objective import Objective
+from regard.train import device, loop
+from regard.train.job import make
 from regard.train.progress import Progress
 from regard.types import Batch, Position, Sizes
 
@@ -70,11 +70,12 @@ class Same:
     def __init__(self, rows: int, length: int, vocabulary: int) -> None:
         symbols = torch.randint(4, vocabulary, (2, rows, length))
         mask = torch.ones(rows, length, dtype=torch.bool)
-        tensors = {"target_in": symbols[0], "target_out": symbols[1], "target_mask": mask}
-        self._batch = Batch(tensors=tensors, ids=tuple(range(rows)), targets=rows * length)
+        self._tensors = {"target_in": symbols[0], "target_out": symbols[1], "target_mask": mask}
 
     def at(self, position: Position, rows: slice = slice(None)) -> Batch:
-        return self._batch
+        tensors = {name: tensor[rows] for name, tensor in self._tensors.items()}
+        mask = tensors["target_mask"]
+        return Batch(tensors=tensors, ids=tuple(range(len(mask))), targets=mask.numel())
 
     def after(self, position: Position) -> Position:
         return Position(0, position.index + 1)
@@ -88,35 +89,27 @@ def step_seconds(kind: str, *, length: int, rows: int, vocabulary: int, layers: 
         "unit": "line",
         "data": {"train": ["unused"]},
         "model": {"dim": DIM, "decoder": {"kind": kind, "layers": layers}},
-        "train": {"device": "cpu", "optimizer": {"learning_rate": 1e-4}},
+        "train": {
+            "device": "cpu",
+            "threads": torch.get_num_threads(),
+            "optimizer": {"learning_rate": 1e-4},
+        },
     }
     recipe = config.recipe(table)
     settings = device.settle(recipe.train)
     model = build(recipe.model, Sizes(target=vocabulary))
-    device.set_precision(model, settings)
 
     def loss(model: Any, batch: Batch, carry: Any) -> Any:
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         return model.head.loss(hidden, batch["target_out"], batch["target_mask"]), None
 
-    job = loop.Job(
-        objective=Objective(model, loss),
-        batches=Same(rows, length, vocabulary),
-        optimizer=optimizer.make(settings.optimizer, model.parameters()),
-        config=settings,
-        seed=1,
-        dim=DIM,
-        device=torch.device("cpu"),
-        validate=dict,
-        lower_is_better=True,
-        record=lambda record: None,
-        save=lambda progress, carry: None,
-    )
-    at = loop._begin(job, Progress())
+    batches = Same(rows, length, vocabulary)
+    job = make(model, loss, batches, settings, seed=1, dim=DIM)
+    state = loop.begin(job, Progress())
     seen: list[float] = []
     while len(seen) < 3 or (sum(seen) < 0.5 and len(seen) < 20):
         start = time.process_time()
-        loop._step(job, at)
+        loop.step(job, state)
         seen.append(time.process_time() - start)
     return min(seen)
 

@@ -1,5 +1,8 @@
 """The one exception for a mistake that the user can fix."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(Exception):
     """Something outside the program is wrong: a file, a line, a key, a value.
@@ -10,3 +13,12 @@ class UserError(Exception):
 
 class RecipeError(UserError):
     """A recipe that cannot be run: the message names the key and where it stands."""
+
+
+@contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """An error that names a file of a run also says what to do about it."""
+    try:
+        yield
+    except UserError as error:
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None

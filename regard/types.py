@@ -12,7 +12,7 @@ A mask is boolean and True where a position is real (may be attended to, counts 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -68,15 +68,25 @@ class Batch:
     tensors: Mapping[str, Tensor]
     ids: tuple[int, ...]
     targets: int
-    """How many targets the loss counts; known before the forward pass."""
+    """How many targets it has, known before the forward pass: what is reported, and what a term of
+    the loss is divided by that has no count of its own."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The counts of those terms of the loss that have another one, by name; known before, too."""
     continues: bool = False
     """Whether its texts go on where those of the batch before it stopped."""
+    divisible: bool = True
+    """Whether its loss is the sum of its parts' losses: not where examples are compared with each
+    other, as contrastive negatives are. What is not divisible is never split."""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def count(self, term: str) -> int:
+        """How many targets a term of the loss has."""
+        return self.counts.get(term, self.targets)
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same elsewhere. (Not `non_blocking`: a copy to Apple's GPU would then read what may
@@ -86,11 +96,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Term:
-    """One term of the loss: the sum over `count` targets; the loss is Σ weight · sum / count."""
+    """One term of the loss, which is L = Σ_terms weight · Σ sum / Σ count; the inner sums are over
+    all batches of an update, so that each term is divided by its own count."""
 
     sum: Float[Tensor, ""]
     count: int
+    """Targets of the sum. The batch knows them beforehand (`Batch.count`)."""
     weight: float = 1.0
+    """0 for a term that is reported, but not trained."""
 
 
 Terms = dict[str, Term]

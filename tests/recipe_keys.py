@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from regard.model import Config as Model
 from regard.recipe.config import ROOMS, room_of
 from regard.recipe.parts import kinds, module
-from regard.train.loop import Config as Train
+from regard.train.job import Config as Train
 
 
 class Key(NamedTuple):

@@ -13,9 +13,10 @@ from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import build
 from regard.recipe import config
 from regard.recipe.parts import module
-from regard.train import device, optimizer, team
-from regard.train.loop import Job, Progress, _begin, _step
-from regard.train.objective import Objective
+from regard.train import device, team
+from regard.train.job import make
+from regard.train.loop import begin, step
+from regard.train.progress import Progress
 from regard.types import Batch, Position, Sizes
 
 
@@ -99,30 +100,20 @@ def main():
     settings = device.settle(recipe.train)
     task = module("tasks", recipe.kind).Task
     model = build(recipe.model, Sizes(**OPTIONS["sizes"]))
-    device.set_precision(model, settings)
-    steps = optimizer.make(settings.optimizer, model.parameters())
     itself = SimpleNamespace(running=False, _weights=None)  # all that a loss needs of its task
-    job = Job(
-        objective=Objective(model, lambda *given: task.loss(itself, *given)),
-        batches=Given(),
-        optimizer=steps,
-        config=settings,
-        seed=1,
-        dim=recipe.model.dim,
-        device=torch.device("cpu"),
-        validate=dict,
-        lower_is_better=True,
-        record=lambda record: None,
-        save=lambda progress, carry: None,
-    )
-    at = _begin(job, Progress())
+
+    def loss(*given):
+        return task.loss(itself, *given)
+
+    job = make(model, loss, Given(), settings, seed=1, dim=recipe.model.dim)
+    state = begin(job, Progress())
     seconds = OPTIONS.get("seconds", 0)  # of a round, at least
 
     def work():
         counted, done, start = 0, 0, time.perf_counter()
         while done < OPTIONS["updates"] or time.perf_counter() - start < seconds:
-            counted += int(job.batches.at(at.progress.position)[OPTIONS["counted"]].sum())
-            _step(job, at)
+            counted += int(job.batches.at(state.progress.position)[OPTIONS["counted"]].sum())
+            step(job, state)
             done += 1
         return counted
 

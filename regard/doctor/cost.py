@@ -16,9 +16,10 @@ from regard.doctor.findings import Finding, Severity, finding
 from regard.errors import UserError
 from regard.model import build
 from regard.runs import Run
-from regard.train import budget, device, optimizer
-from regard.train.loop import Job, Progress, fit
-from regard.train.objective import Objective
+from regard.runs.training import new_job
+from regard.train import budget
+from regard.train.loop import fit
+from regard.train.progress import Progress
 from regard.types import Batch, Batches, Position
 
 TRIED = 64
@@ -48,11 +49,11 @@ def check(run: Run, folder: Path) -> Iterator[Finding]:
     try:
         with torch.device("meta"):
             model = build(run.recipe.model, run.task.sizes)
-        limit = budget.for_batches(run.settings.memory, model)
+        budget.for_batches(run.settings.memory, model)
     except UserError as error:
         yield finding("cost.memory", "model", str(error), severity="error")
         return
-    yield from _measured(run, run.task.batches(run.recipe.seed), limit)
+    yield from _measured(run)
 
 
 def parameters(run: Run) -> int:
@@ -81,8 +82,9 @@ def _numbers(batch: Batch) -> int:
     return sum(tensor.numel() for tensor in batch.tensors.values())
 
 
-def _measured(run: Run, batches: Batches, limit: float) -> Iterator[Finding]:
-    settings, plan, steps = run.settings, _plan(batches), Steps(run, batches, limit)
+def _measured(run: Run) -> Iterator[Finding]:
+    settings, steps = run.settings, Steps(run)
+    plan = _plan(steps.job.batches)
     steps.take(plan.middle)  # the first step prepares much that later ones have
     seconds = steps.take(plan.middle)
     with Peak() as peak:
@@ -116,45 +118,21 @@ def _forecast(settings: Any, plan: Plan, each: float) -> str:
 class Steps:
     """Real updates (forward, backward, clipping, Adam) of a model that is thrown away."""
 
-    def __init__(self, run: Run, batches: Batches, limit: float) -> None:
-        """`limit` is in bytes: a batch that takes more is split, as in training."""
-        self._settings = settings = run.settings
-        torch.set_num_threads(settings.threads)
-        torch.manual_seed(run.recipe.seed)
-        self._run, self._batches, self._limit = run, batches, limit
-        self._on = torch.device(settings.device)
-        task = run.task
-        model = build(run.recipe.model, task.sizes).to(self._on)
-        device.set_precision(model, settings)
-        self._objective = Objective(model, task.loss)
-        self._optimizer = optimizer.make(settings.optimizer, model.parameters())
+    def __init__(self, run: Run) -> None:
+        job, _ = new_job(run, run.task, run.settings)
+        alone = replace(
+            job.config, updates=1, accumulate=1, validate_every=0, patience=0, save_every=2
+        )
+        self.job = replace(job, config=alone, record=self._record)
         self.finite = True
 
     def take(self, place: Position) -> float:
         """One update; its seconds."""
-        recipe = self._run.recipe
-        alone = replace(
-            self._settings, updates=1, accumulate=1, validate_every=0, patience=0, save_every=2
-        )
-        job = Job(
-            objective=self._objective,
-            batches=self._batches,
-            optimizer=self._optimizer,
-            config=alone,
-            seed=recipe.seed,
-            dim=recipe.model.dim,
-            device=self._on,
-            validate=dict,
-            lower_is_better=True,
-            record=self._record,
-            save=lambda progress, carry: None,
-            limit=self._limit,
-        )
         start = time.perf_counter()
-        fit(job, Progress(position=place))
-        if self._on.type == "cuda":  # it answers before it is done
-            torch.cuda.synchronize(self._on)
-        if self._on.type == "mps":
+        fit(self.job, Progress(position=place))
+        if self.job.device.type == "cuda":  # it answers before it is done
+            torch.cuda.synchronize(self.job.device)
+        if self.job.device.type == "mps":
             torch.mps.synchronize()
         return time.perf_counter() - start
 

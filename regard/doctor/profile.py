@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,12 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding
 from regard.layers.recurrent import Recurrent
 from regard.layers.residual import Residual
-from regard.model import build
 from regard.runs import Run
-from regard.train import device, loop, optimizer
-from regard.train.ahead import ahead
-from regard.train.objective import Objective
+from regard.runs.training import new_job
+from regard.train import loop
+from regard.train.gradient import Counts, Micro, descend, gradient
+from regard.train.job import Job
+from regard.train.prefetch import prefetch
 from regard.train.progress import Progress
 from regard.train.team import Team
 from regard.types import Batch
@@ -133,31 +134,16 @@ class Profile:
 def profile(run: Run) -> Profile:
     """Run some of a run's first updates, on new weights. Nothing is saved."""
     bound_caches()
-    settings, task = run.settings, run.task
+    settings = run.settings
     if torch.device(settings.device).type != "cpu":
         raise UserError(
             "train: --profile measures a processor's time, not that of a GPU: add train.device=cpu"
         )
     keep_pages()
-    torch.set_num_threads(settings.threads)
-    torch.manual_seed(run.recipe.seed)
-    model = build(run.recipe.model, task.sizes)
-    device.set_precision(model, settings)
-    with ahead(task.batches(run.recipe.seed), settings.workers) as batches:
-        job = loop.Job(
-            objective=Objective(model, task.loss),
-            batches=batches,
-            optimizer=optimizer.make(settings.optimizer, model.parameters()),
-            config=settings,
-            seed=run.recipe.seed,
-            dim=run.recipe.model.dim,
-            device=torch.device("cpu"),
-            validate=dict,
-            lower_is_better=True,
-            record=lambda record: None,
-            save=lambda progress, carry: None,
-        )
-        stepper = Stepper(job)
+    job, model = new_job(run, run.task, settings)
+    with prefetch(job.batches, settings.workers) as batches:
+        # Without a limit: to measure what a batch takes would count as making it.
+        stepper = Stepper(replace(job, batches=batches, limit=math.inf))
         timed = _timed(stepper)
         flops = stepper.flops() * timed["updates"] / timed["elapsed"] / 1e9
         _name_parts(model)
@@ -232,24 +218,25 @@ def advice(found: Profile) -> list[str]:
 class Stepper:
     """Runs one update after the other, phase by phase."""
 
-    def __init__(self, job: loop.Job) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.at = loop._begin(job, Progress())
+        self.state = loop.begin(job, Progress())
         self.alone = Team(job.objective, 1, job.device)
         """Who watches sees one thread."""
 
-    def take(self) -> list[list[Batch]]:
-        micro, self.at.progress.position = loop._take(self.job, self.at)
+    def take(self) -> Micro:
+        micro, self.state.progress.position = loop.take(self.job, self.state)
         return micro
 
-    def learn(self, micro: list[list[Batch]], team: Team) -> None:
-        at, progress = self.at, self.at.progress
+    def learn(self, micro: Micro, team: Team) -> None:
+        job, state, progress = self.job, self.state, self.state.progress
+        counts = Counts.over(job.group, [part for parts in micro for part in parts])
         with record_function("gradient"):
-            _, at.carry, norm = loop._gradient(self.job, micro, progress.update, at.carry, team)
+            _, state.carry, norm = gradient(job, micro, counts, progress.update, state.carry, team)
         with record_function(PREFIX + OPTIMIZER):
             if math.isfinite(norm):
-                loop._descend(self.job, progress, norm)
-            self.job.optimizer.zero_grad(set_to_none=True)
+                descend(job, job.rate(progress, progress.update + 1), norm)
+            job.optimizer.zero_grad(set_to_none=True)
         progress.update += 1
 
     def flops(self) -> int:
@@ -272,9 +259,7 @@ def _recurrent(x: Any, u: Any, v: Any, *_: Any, **__: Any) -> int:
 def _timed(stepper: Stepper) -> dict[str, Any]:
     """Updates as they are, without anybody watching."""
     for _ in range(2):
-        stepper.learn(
-            stepper.take(), stepper.at.team
-        )  # the first ones prepare what the later ones find
+        stepper.learn(stepper.take(), stepper.state.team)  # they prepare what later ones find
     taken: list[Batch] = []
     making, updates = 0.0, 0
     start, cpu = time.perf_counter(), time.process_time()
@@ -282,7 +267,7 @@ def _timed(stepper: Stepper) -> dict[str, Any]:
         began = time.perf_counter()
         micro = stepper.take()
         making += time.perf_counter() - began
-        stepper.learn(micro, stepper.at.team)
+        stepper.learn(micro, stepper.state.team)
         taken += [batch for parts in micro for batch in parts]
         updates += 1
     elapsed = time.perf_counter() - start

@@ -26,7 +26,7 @@ from regard.model import Model
 from regard.recipe import checked
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Length, check
-from regard.runs import TRIES, Run
+from regard.runs.run import TRIES, Run
 from regard.tasks import check_texts
 from regard.train import checkpoint
 

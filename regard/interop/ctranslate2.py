@@ -40,7 +40,7 @@ from regard.interop.kept import remove, whole
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
-from regard.runs import Loaded, Run
+from regard.runs.run import Loaded, Run
 from regard.search import Hypothesis, Request, beam, greedy, impossible
 from regard.tasks.translate import SIDES, Task
 from regard.train.device import cores

@@ -158,7 +158,7 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
         raise RecipeError(f"{place.of('task')}: task: {error}") from None
     from regard import model
     from regard.tasks import check_metric
-    from regard.train.loop import Config as TrainConfig
+    from regard.train.job import Config as TrainConfig
 
     sections = {f.name for f in dataclasses.fields(task.Config)}
     known = {"seed", "model", "train"} | sections

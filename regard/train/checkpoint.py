@@ -88,14 +88,14 @@ class Checkpoint:
         the run's files those that it was made with. With `resumable`, training can go on."""
         needed = NEEDED | ({"optimizer.safetensors"} if resumable else set())
         try:
-            told = self.manifest()
-            if fault := manifest.fault(self.folder, told["files"]):
+            listed = self.manifest()
+            if fault := manifest.fault(self.folder, listed["files"]):
                 return fault
             found = (file for file in self.folder.iterdir() if not manifest.is_clutter(file))
             there = {file.name for file in found} - {manifest.NAME}
-            for name in sorted((there | needed) - told["files"].keys()):
+            for name in sorted((there | needed) - listed["files"].keys()):
                 return f"{name} is not in the manifest"
-            if fault := manifest.fault(self.run, manifest.needed(told["run"])):
+            if fault := manifest.fault(self.run, manifest.needed(listed["run"])):
                 return f"of another run, or {fault}"
             update = self.standing().update
             if _numbered(self.folder) and update != self.update:

@@ -52,10 +52,10 @@ def shares(
     alarming: it is nearly all of them, and the right answers are not like that."""
     if len(outputs) < FEWEST:
         return {}
-    told, right = _alike(outputs, inputs), _alike(answers, inputs)
+    said, right = _alike(outputs, inputs), _alike(answers, inputs)
     return {
         name: share
-        for name, share in told.items()
+        for name, share in said.items()
         if share >= ALARMING and share - right[name] >= EXCESS
     }
 
@@ -90,11 +90,11 @@ def signs(
     if now is None or lowest is None or trained is None or then is None:
         return found
     if not now <= lowest + _margin(lowest):  # true of NaN, too
-        told = {"now": now, "best": lowest, "then": then, "trained": trained}
+        values = {"now": now, "best": lowest, "then": then, "trained": trained}
         if trained <= then + _margin(then):
-            found["overfits"] = OVERFITS.format(**told)
+            found["overfits"] = OVERFITS.format(**values)
         else:
-            found["diverges"] = DIVERGES.format(**told)
+            found["diverges"] = DIVERGES.format(**values)
     return found
 
 

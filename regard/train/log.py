@@ -1,4 +1,4 @@
-"""What is told while a run trains: to its folder, to TensorBoard, to the user's own callbacks."""
+"""What is reported while a run trains: to its folder, to TensorBoard, to callbacks."""
 
 import json
 import math

@@ -1,116 +1,28 @@
-"""The training loop. It knows batches and loss terms, never a concrete model or task."""
+"""The training loop. It knows batches and loss terms, never a concrete model or task.
+
+Every decision goes through the job's group, so that all processes of one do the same.
+"""
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
 
-from regard.errors import RecipeError, UserError
-from regard.layers.draws import seeded
-from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
-from regard.train import health, memory, optimizer, schedule
+from regard.errors import UserError
+from regard.train import health, memory
 from regard.train.budget import GB
-from regard.train.progress import Clock, Progress as Progress
+from regard.train.gradient import Counts, Micro, descend, gradient
+from regard.train.job import Config, Job
+from regard.train.progress import Clock, Progress
 from regard.train.signals import interruptible
 from regard.train.team import SharedDraws, Team
-from regard.types import Batch, Batches, Carry, Position, Terms
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """How a model is trained."""
-
-    updates: Count = 100_000
-    """Stop after this many updates of the weights."""
-    tokens: Annotated[int, Range(0, 10**15)] = 0
-    """Stop after this many targets, whichever comes first; 0 for no such limit."""
-    accumulate: Few = 1
-    """Batches for one update; the update is that of the one large batch."""
-    clip: NonNegative = 1.0
-    """The gradient is scaled down to this norm if it is larger; 0 leaves it alone."""
-    optimizer: optimizer.Config
-    """Adam or AdamW."""
-    schedule: schedule.Config
-    """How the learning rate changes."""
-    log_every: Count = 50
-    """Updates between two records of loss and speed."""
-    validate_every: Natural = 500
-    """Updates between two validations, the last one after the last update; 0 for none."""
-    save_every: Count = 500
-    """Updates between two checkpoints; there is one for each better validation, too."""
-    keep: Few = 5
-    """How many of the last checkpoints are kept; the best one always is."""
-    average: FewOrZero = 0
-    """The final model is the mean of this many checkpoints; 0: the best one alone."""
-    average_of: Literal["last", "best"] = "last"
-    """Which checkpoints are averaged."""
-    metric: str = "nll"
-    """The validation figure that decides which checkpoint is best."""
-    patience: Natural = 0
-    """Stop after this many validations without a better one; 0: never."""
-    max_nonfinite: FewOrZero = 10
-    """How many updates in a row may be refused for numbers that are not finite."""
-    max_rollbacks: FewOrZero = 3
-    """How often, after more than that, training goes back to the last checkpoint with a lower
-    learning rate before it stops."""
-    rollback_factor: Share = 0.5
-    """What the learning rate is multiplied by each time."""
-    memory: Annotated[float, Range(0, 1e6)] = 0.0
-    """GB that a run may take. A batch that needs more is split; the update stays the same. 0: most
-    of what is free when the run begins."""
-    oversized: Literal["skip", "stop"] = "skip"
-    """What to do with an example that does not fit even alone; it is named either way."""
-    workers: Annotated[int, Range(0, 64)] = 0
-    """Threads that make the next batches while one is learnt from."""
-    trace: bool = False
-    """Whether the numbers of the examples of every update are recorded."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps; auto is decided anew at each start."""
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Of the operands of large matrix products in training; weights are always float32. auto:
-    bfloat16 where the hardware multiplies it natively."""
-    threads: Threads = 0
-    """Processor threads; 0 for as many cores as the process may use."""
-    allow: tuple[str, ...] = ()
-    """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""
-
-    def __post_init__(self) -> None:
-        if self.average > self.keep and self.average_of == "last":
-            raise RecipeError(f"average: {self.average} is more than train.keep = {self.keep}")
-        if self.patience and not self.validate_every:
-            raise RecipeError("patience: it counts validations, but train.validate_every = 0")
-
-
-@dataclass(kw_only=True)
-class Job:
-    """What the loop works on, and whom it tells."""
-
-    objective: nn.Module
-    batches: Batches
-    optimizer: torch.optim.Optimizer
-    config: Config
-    seed: int
-    dim: int
-    device: torch.device
-    validate: Callable[[], dict[str, float]]
-    """Figures of the present weights on the validation part; empty if there is none."""
-    lower_is_better: bool
-    record: Callable[[dict[str, Any]], None]
-    save: Callable[[Progress, Carry], None]
-    back: Callable[[int], tuple[Progress, Carry]] | None = None
-    """Makes all as it was at the last checkpoint, but for how often the rate has been lowered."""
-    tick: Callable[[Progress], None] = lambda progress: None
-    """Called after every update, for a display that moves."""
-    limit: float = math.inf
-    """Bytes that a batch may take."""
+from regard.types import Batch, Carry, Position
 
 
 @dataclass
-class Standing:
+class LoopState:
     """Where the loop is."""
 
     progress: Progress
@@ -132,52 +44,52 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
     learnt since the last checkpoint is saved first, if it is whole."""
     if progress.finished and _done(job.config, progress):
         return progress
-    at = _begin(job, progress, carry)
-    with interruptible() as interrupted:
+    state = begin(job, progress, carry)
+    with interruptible() as asked:
         try:
-            while not _pause(job, at, interrupted):
-                _step(job, at)
+            while not _pause(job, state, lambda: job.group.any(asked())):
+                step(job, state)
         except BaseException:
-            unsaved = at.whole and at.progress.update != at.saved and not at.progress.refused
-            if unsaved and _sound(job):
-                with suppress(UserError):  # the first error is the one to tell
-                    _save(job, at)
+            now = state.progress
+            if state.whole and now.update != state.saved and not now.refused and _sound(job):
+                with suppress(UserError):  # the first error is the one to report
+                    _save(job, state)
             raise
         finally:
-            at.team.close()
-    return at.progress
+            state.team.close()
+    return state.progress
 
 
-def _begin(job: Job, progress: Progress, carry: Carry = None) -> Standing:
+def begin(job: Job, progress: Progress, carry: Carry = None) -> LoopState:
     team = Team(job.objective, job.config.threads, job.device)
     # What has run out of memory before the last checkpoint is not tried again.
     limit = min(job.limit / team.size, progress.memory * GB or math.inf)
-    parts = memory.Memory(job.objective, limit, lambda: _autocast(job))
-    return Standing(progress, carry, parts, team)
+    parts = memory.Memory(job.objective, min(job.group.gather(limit)), job.autocast)
+    return LoopState(progress, carry, parts, team)
 
 
-def _pause(job: Job, at: Standing, interrupted: Callable[[], bool]) -> bool:
+def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     """What is due between two updates: a record, a validation, a checkpoint; whether to stop.
 
     Progress knows what is done, so that a run that is broken off here goes on with the rest.
     """
-    config, progress, better = job.config, at.progress, False
+    config, progress, better = job.config, state.progress, False
     before = progress.recorded, progress.validated, progress.finished
     over = _done(config, progress)
     if progress.recorded < progress.update and (over or _every(config.log_every, progress)):
-        job.record(at.clock.record(_rate(job, progress, progress.update)))
+        job.record(state.clock.record(job.rate(progress, progress.update)))
     last = over and config.validate_every > 0
     if progress.validated < progress.update and (last or _every(config.validate_every, progress)):
         better = _validate(job, progress)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()
     after = progress.recorded, progress.validated, progress.finished
-    unsaved = progress.update != at.saved or before != after
+    unsaved = progress.update != state.saved or before != after
     if unsaved and (stop or better or _every(config.save_every, progress)):
-        if not _sound(job):
-            _go_back(job, at, "weights are no longer finite")
+        if job.group.any(not _sound(job)):
+            _roll_back(job, state, "weights are no longer finite")
             return interrupted()
-        _save(job, at)
+        _save(job, state)
     return stop
 
 
@@ -193,106 +105,82 @@ def _done(config: Config, progress: Progress) -> bool:
     )
 
 
-def _save(job: Job, at: Standing) -> None:
-    at.whole = False  # if it fails, it is not tried again
-    at.clock.stamp()
-    job.save(at.progress, at.carry)
-    at.saved, at.whole = at.progress.update, True
+def _save(job: Job, state: LoopState) -> None:
+    state.whole = False  # if it fails, it is not tried again
+    state.clock.stamp()
+    job.save(state.progress, state.carry)
+    state.saved, state.whole = state.progress.update, True
 
 
-def _step(job: Job, at: Standing) -> None:
+# One update
+
+
+def step(job: Job, state: LoopState) -> None:
     """One update, or none: until its gradient is there, nothing has moved."""
-    progress = at.progress
-    micro, position = _take(job, at)
+    progress = state.progress
+    micro, position = take(job, state)
     parts = [part for batch in micro for part in batch]
+    counts = Counts.over(job.group, parts)
     try:
-        terms, carry, norm = _gradient(job, micro, progress.update, at.carry, at.team)
+        sums, carry, norm = gradient(job, micro, counts, progress.update, state.carry, state.team)
     except SharedDraws:  # a layer that is not ours: its draws would not be the same again
         job.optimizer.zero_grad(set_to_none=True)
-        at.team.disband()
+        state.team.disband()
         return
-    except Exception as error:
-        if not memory.is_shortage(error):
-            raise
-        _shrink(job, at, parts)
+    except MemoryError:
+        _shrink(job, state, parts)
         return
-    at.whole = False
-    finite = math.isfinite(norm)
+    state.whole = False
+    finite = not job.group.any(not math.isfinite(norm))
     if finite:
-        _descend(job, progress, norm)
+        descend(job, job.rate(progress, progress.update + 1), norm)
     job.optimizer.zero_grad(set_to_none=True)
     # What is not finite must not reach the next update by way of the carry, either.
-    at.carry = carry if finite else None
+    state.carry = carry if finite else None
     progress.update, progress.position = progress.update + 1, position
     progress.refused = 0 if finite else progress.refused + 1
-    at.clock.count(terms, sum(part.targets for part in parts), norm)
-    at.whole = True
-    _tell(job, progress, [number for part in parts for number in part.ids])
+    state.clock.count(sums, {name: counts.of(name) for name in sums}, counts.targets, norm)
+    state.whole = True
+    ids = _all(job, [number for part in parts for number in part.ids])
+    _report(job, progress, ids)
     if progress.refused > job.config.max_nonfinite:
-        if not parts:
+        if not ids:
             raise UserError("train.memory: no example fits, each by itself. Allow more")
-        _go_back(job, at, f"{progress.refused} updates in a row had numbers that are not finite")
+        why = f"{progress.refused} updates in a row had numbers that are not finite"
+        _roll_back(job, state, why)
 
 
-def _take(job: Job, at: Standing) -> tuple[list[list[Batch]], Position]:
+def take(job: Job, state: LoopState) -> tuple[Micro, Position]:
     """The next update's batches, each in parts that fit into the memory; the position after."""
-    micro, position = [], at.progress.position
+    micro: Micro = []
+    left_out, position = list[int](), state.progress.position
     for _ in range(job.config.accumulate):
-        parts, oversized = at.memory.parts(job.batches, position, at.team.size)
-        micro.append([part.to(job.device) for part in parts])
+        parts, oversized = state.memory.parts(job.batches, position, state.team.size)
+        _check_accumulation(job.config, parts)
+        # A rank may have no row of a small batch.
+        micro.append([part.to(job.device) for part in parts if len(part)])
         position = job.batches.after(position)
-        if oversized:
-            _leave_out(job, at.progress, oversized)
+        left_out += oversized
+    if ids := _all(job, left_out):
+        _leave_out(job, state.progress, ids)
     return micro, position
 
 
-def _gradient(
-    job: Job, micro: list[list[Batch]], update: int, carry: Carry, team: Team
-) -> tuple[dict[str, Tensor], Carry, Tensor]:
-    """The gradient of the mean loss over all targets of all micro-batches; its norm, which is NaN
-    where the loss is not finite."""
-    team.train()
-    targets = max(1, sum(part.targets for parts in micro for part in parts))
-    totals: dict[str, Tensor] = {}
-
-    def learn(objective: nn.Module, part: tuple[int, Batch, Carry]) -> tuple[Terms, Carry]:
-        """Add a part's gradient. Dropout is a function of (seed, update, batch, part): nothing of
-        it has to be saved."""
-        seed, batch, before = part
-        if team.size == 1:
-            torch.manual_seed(seed)  # for a GPU, and for layers that are not ours
-        with seeded(seed), _autocast(job):
-            terms, after = objective(batch, before)
-            loss = sum(t.weight * t.sum for t in terms.values() if t.weight) / targets
-        (loss * _scale(job)).backward()
-        return {name: replace(t, sum=t.sum.detach()) for name, t in terms.items()}, after
-
-    for number, parts in enumerate(micro):
-        seeds = [_fold(job.seed, update, number, *([n] if n else [])) for n in range(len(parts))]
-        found = team.each(learn, list(zip(seeds, parts, memory.share(carry, parts), strict=True)))
-        for name, term in ((name, term) for terms, _ in found for name, term in terms.items()):
-            totals[name] = totals.get(name, 0.0) + term.sum
-        carry = memory.joined([after for _, after in found])
-    team.sum_gradients()
-    gradients = [p.grad for p in job.objective.parameters() if p.grad is not None]
-    if _scale(job) != 1:
-        torch._foreach_div_(gradients, _scale(job))
-    norm = torch.nn.utils.get_total_norm(gradients)
-    # 0 · x is NaN where x is not finite; without any loss there is no gradient, either.
-    return totals, carry, norm + 0 * sum(totals.values()) if totals else norm * math.nan
+def _check_accumulation(config: Config, parts: list[Batch]) -> None:
+    if config.accumulate > 1 and not all(part.divisible for part in parts):
+        raise UserError(
+            f"train.accumulate: {config.accumulate} batches are not one large batch where the "
+            "examples of a batch are compared with each other (Batch.divisible). Set "
+            "train.accumulate=1, and make the batches themselves larger (section batch)"
+        )
 
 
-def _descend(job: Job, progress: Progress, norm: Tensor) -> None:
-    """One step down the gradient, which is clipped."""
-    if job.config.clip:
-        parameters = [p for p in job.objective.parameters() if p.grad is not None]
-        torch.nn.utils.clip_grads_with_norm_(parameters, job.config.clip, norm)
-    for group in job.optimizer.param_groups:
-        group["lr"] = _rate(job, progress, progress.update + 1)
-    job.optimizer.step()
+def _all(job: Job, ids: list[int]) -> list[int]:
+    """The examples of all ranks."""
+    return [number for rank in job.group.gather(ids) for number in rank]
 
 
-def _tell(job: Job, progress: Progress, ids: list[int]) -> None:
+def _report(job: Job, progress: Progress, ids: list[int]) -> None:
     """The examples of an update that was refused, or of any if they are traced."""
     if job.config.trace:
         job.record({"kind": "examples", "update": progress.update, "ids": ids})
@@ -304,22 +192,22 @@ def _tell(job: Job, progress: Progress, ids: list[int]) -> None:
 # When something is wrong
 
 
-def _go_back(job: Job, at: Standing, why: str) -> None:
+def _roll_back(job: Job, state: LoopState, why: str) -> None:
     """To the last checkpoint, and on from there with a lower rate; or stop, and say what to do."""
-    before, config = at.progress, job.config
-    if job.back is None or before.lowered >= config.max_rollbacks:
-        at.whole = False
+    before, config = state.progress, job.config
+    if job.rollback is None or before.lowered >= config.max_rollbacks:
+        state.whole = False
         again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
         raise UserError(
             f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
             "Try a lower train.optimizer.learning_rate, a longer train.schedule.warmup, "
             "train.clip=1 or train.precision=float32; metrics.jsonl names the examples"
         )
-    at.clock.stamp()
-    progress, at.carry = job.back(before.lowered + 1)
+    state.clock.stamp()
+    progress, state.carry = job.rollback(before.lowered + 1)
     progress.seconds, progress.cpu_seconds = before.seconds, before.cpu_seconds
     progress.memory, progress.machine = before.memory, before.machine
-    at.progress, at.clock, at.saved = progress, Clock(progress), progress.update
+    state.progress, state.clock, state.saved = progress, Clock(progress), progress.update
     text = (
         f"{why}: back from update {before.update} to {progress.update}, and on with "
         f"{config.rollback_factor**progress.lowered:.3g} of the rate"
@@ -334,16 +222,17 @@ def _sound(job: Job) -> bool:
     return all(bool(torch.isfinite(p).all()) for p in job.objective.parameters())
 
 
-def _shrink(job: Job, at: Standing, parts: list[Batch]) -> None:
+def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
     """Memory has run out: the same batches are taken again, in smaller parts, as all that come."""
     job.optimizer.zero_grad(set_to_none=True)
-    at.team.forget()
-    at.memory.lower(parts)
-    at.progress.memory = at.memory.limit / GB
+    state.team.forget()
+    state.memory.lower(parts)
+    state.memory.limit = min(job.group.gather(state.memory.limit))
+    state.progress.memory = state.memory.limit / GB
     if job.device.type in ("cuda", "mps"):
         getattr(torch, job.device.type).empty_cache()
-    text = f"out of memory: from now on a batch takes at most {at.progress.memory:.2g} GB"
-    job.record({"kind": "memory", "update": at.progress.update + 1, "text": text})
+    text = f"out of memory: from now on a batch takes at most {state.progress.memory:.2g} GB"
+    job.record({"kind": "memory", "update": state.progress.update + 1, "text": text})
 
 
 def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
@@ -356,10 +245,13 @@ def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
     job.record({"kind": "oversized", "update": progress.update + 1, "ids": ids})
 
 
+# Validation
+
+
 def _validate(job: Job, progress: Progress) -> bool:
-    """Whether the present weights are better than all before them."""
+    """Whether the present weights are better than all before them. Rank 0 validates for all."""
     job.objective.eval()
-    figures = job.validate()
+    figures = dict(job.group.gather(job.validate() if job.group.rank == 0 else {})[0])
     if figures and job.config.metric not in figures:
         raise UserError(
             f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "
@@ -398,34 +290,3 @@ def _examine(progress: Progress, figures: dict[str, float]) -> list[str]:
     if loss is not None and loss < (math.inf if lowest is None else lowest):
         progress.lowest, progress.then = loss, progress.loss
     return [text for sign, text in found.items() if progress.signs[sign] == health.TWICE]
-
-
-def _rate(job: Job, progress: Progress, update: int) -> float:
-    config = job.config
-    rate = schedule.rate(
-        config.schedule, config.optimizer.learning_rate, update, config.updates, job.dim
-    )
-    return rate * config.rollback_factor**progress.lowered
-
-
-def _autocast(job: Job) -> AbstractContextManager[Any]:
-    if job.device.type == "cpu" or job.config.precision == "float32":
-        return nullcontext()
-    return torch.autocast(job.device.type, getattr(torch, job.config.precision))
-
-
-def _scale(job: Job) -> float:
-    """float16 has no room for small gradients: they are made larger on the way. What becomes too
-    large is refused like any gradient that is not finite."""
-    return 2.0**10 if job.config.precision == "float16" and job.device.type != "cpu" else 1.0
-
-
-def _fold(*numbers: int) -> int:
-    """One seed out of several numbers, well mixed (splitmix64)."""
-    state = 0
-    for number in numbers:
-        state = (state + number + 0x9E3779B97F4A7C15) % 2**64
-        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-        state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
-        state ^= state >> 31
-    return state >> 1

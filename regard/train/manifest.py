@@ -127,20 +127,20 @@ def _is_entry(entry: Any) -> bool:
 
 def fault(folder: Path, files: Files) -> str | None:
     """What is wrong with these files of `folder`, or None. What takes longest comes last."""
-    for name, told in files.items():
+    for name, listed in files.items():
         if not _inside(name):
             return f"{name[:LONGEST]!r} is not the name of a file in it"
         path = folder / name
         if path.is_symlink() or not path.is_file():
             return f"{name} is missing"
-        if path.stat().st_size != told["size"]:
+        if path.stat().st_size != listed["size"]:
             return f"{name} is damaged"
         if _hollow(path.stat()):
             return f"{name} is nearly all holes, which nothing that a run has written is"
         if path.suffix == ".safetensors" and (reason := _unreadable(path)):
             return f"{name} is damaged: {reason}"
-    for name, told in files.items():
-        if entry(folder / name) != told:
+    for name, listed in files.items():
+        if entry(folder / name) != listed:
             return f"{name} is damaged"
     return None
 
@@ -163,9 +163,9 @@ def _inside(name: str) -> bool:
     return plain and bool(parts) and ".." not in parts and name[0] != "/"
 
 
-def begins(path: Path, told: Mapping[str, Any]) -> bool:
+def begins(path: Path, listed: Mapping[str, Any]) -> bool:
     """Whether a file that only grows still begins as it did."""
-    return path.is_file() and entry(path, told["size"]) == told
+    return path.is_file() and entry(path, listed["size"]) == listed
 
 
 def entry(path: Path, size: int | None = None) -> Table:
@@ -220,9 +220,9 @@ def sealed(folder: Path, *, whole: bool = False) -> Files:
     needed; to train, `whole` asks for all that decide anything. Runs of format 1 have no list."""
     check_kinds(folder)
     files = _made_with(folder)
-    told = {name: told for name, told in files.items() if name not in ASIDE}
+    deciding = {name: listed for name, listed in files.items() if name not in ASIDE}
     try:
-        found = fault(folder, told if whole else needed(files))
+        found = fault(folder, deciding if whole else needed(files))
     except (OSError, ValueError) as error:
         found = str(error)
     if found:
@@ -256,7 +256,7 @@ def restore(folder: Path, files: Files) -> str | None:
 
 def needed(files: Files) -> Files:
     """Of a run's files those that weights mean nothing without: recipe, tokenizers, labels, …"""
-    return {name: told for name, told in files.items() if "/" not in name and name not in ASIDE}
+    return {name: listed for name, listed in files.items() if "/" not in name and name not in ASIDE}
 
 
 def check_kinds(folder: Path) -> None:

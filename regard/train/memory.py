@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import UserError
 from regard.types import Batch, Batches, Carry, Position
 
 MARGIN = 2.5
@@ -59,12 +60,13 @@ class Memory:
     ) -> tuple[list[Batch], list[int]]:
         """The batch at a position, in parts that fit; and the examples that fit not even alone.
 
-        There are as many parts as `pieces` at least, where the batch is large enough for it.
+        There are as many parts as `pieces` at least, where the batch is large enough for it. A
+        batch that is not divisible stays whole; if it does not fit, that is an error.
         """
         whole = batches.at(position)
         positions = max((tensor.numel() for tensor in whole.tensors.values()), default=0)
         pieces = min(pieces, len(whole), positions // FEWEST)
-        if pieces > 1:
+        if pieces > 1 and whole.divisible:
             return self._pieces(batches, position, 0, len(whole), pieces)
         return self._split(batches, position, whole, 0)
 
@@ -80,6 +82,13 @@ class Memory:
             return [batch], []
         if count == 1:
             return [], list(batch.ids)
+        if not batch.divisible:
+            raise UserError(
+                f"train.memory: a batch of {count:,} examples does not fit: about "
+                f"{int(fitting):,} of them would. It cannot be split, since they are compared with "
+                "each other (Batch.divisible). Make the batches smaller (section batch), or allow "
+                "more memory"
+            )
         return self._pieces(batches, position, start, count, -(-count // max(1, int(fitting))))
 
     def _pieces(
@@ -144,7 +153,10 @@ class Memory:
     def lower(self, parts: list[Batch]) -> None:
         """After an error of memory: what is as large as the largest of these parts is too large.
 
-        The limit falls by a quarter at least, so that there is an end to it."""
+        The limit falls by a quarter at least, so that there is an end to it. (Without parts, it was
+        another process that ran out.)"""
+        if not parts:
+            return
         needs = [(self._need(part), len(part)) for part in parts]
         largest = max((fixed + count * each for (fixed, each), count in needs), default=math.inf)
         self.limit = 0.75 * min(self.limit, largest)

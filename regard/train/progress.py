@@ -46,6 +46,8 @@ class Progress:
     """Loss since the last record, so that the next one is the same after an interruption."""
     counted: int = 0
     """Targets since the last record."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """The same for each term of the loss, which may have a count of its own."""
     loss: float | None = None
     """The mean loss of the last record."""
     lowest: float | None = None
@@ -118,6 +120,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "scores": _scores,
     "finished": checked.truth,
     "sums": _several(checked.number),
+    "counts": _several(checked.whole),
     "signs": _several(checked.whole),
     "machine": _several(_plain),
     **dict.fromkeys(("recorded", "validated"), partial(checked.whole, low=-1)),
@@ -138,15 +141,21 @@ class Clock:
         self._since, self._from, self._norm = self._wall, progress.tokens, 0.0
         self._sums: dict[str, Tensor | float] = dict(progress.sums)
         self._tokens = progress.counted
+        # A checkpoint of an older version has no counts: each term had all targets.
+        self._counts = dict.fromkeys(progress.sums, progress.counted) | progress.counts
 
-    def count(self, terms: Mapping[str, Tensor], targets: int, norm: Tensor) -> None:
-        """Add an update. What was refused, and has no finite norm, has no part in the means."""
+    def count(
+        self, sums: Mapping[str, Tensor], counts: Mapping[str, int], targets: int, norm: Tensor
+    ) -> None:
+        """Add an update: the sum and count of each term, and its targets. What was refused, and has
+        no finite norm, has no part in the means."""
         self._progress.tokens += targets
         self._norm = float(norm) if math.isfinite(norm) else 0.0
         if not math.isfinite(norm):
             return
-        for name, total in terms.items():
+        for name, total in sums.items():
             self._sums[name] = self._sums.get(name, 0.0) + total
+            self._counts[name] = self._counts.get(name, 0) + counts[name]
         self._tokens += targets
 
     def stamp(self) -> None:
@@ -156,16 +165,19 @@ class Clock:
         self._progress.cpu_seconds += cpu - self._cpu
         self._wall, self._cpu = wall, cpu
         self._progress.sums = {name: float(total) for name, total in self._sums.items()}
-        self._progress.counted = self._tokens
+        self._progress.counted, self._progress.counts = self._tokens, dict(self._counts)
 
     def record(self, rate: float) -> dict[str, Any]:
         self.stamp()
         progress = self._progress
         speed = (progress.tokens - self._from) / (self._wall - self._since)
-        means = {name: float(total) / max(1, self._tokens) for name, total in self._sums.items()}
+        means = {
+            name: float(total) / max(1, self._counts[name]) for name, total in self._sums.items()
+        }
         self._since, self._from = self._wall, progress.tokens
-        self._sums, self._tokens = {}, 0
-        progress.sums, progress.counted, progress.recorded = {}, 0, progress.update
+        self._sums, self._counts, self._tokens = {}, {}, 0
+        progress.sums, progress.counts, progress.counted = {}, {}, 0
+        progress.recorded = progress.update
         progress.loss = means.get("nll", means.get("mse", progress.loss))
         return {
             "kind": "train",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.doctor.findings import Finding
     from regard.metrics import Comparison, Score
     from regard.runs import Run
-    from regard.train.loop import Progress
+    from regard.train.progress import Progress
 
 
 class _Console(Console):

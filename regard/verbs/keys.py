@@ -53,7 +53,7 @@ class Section(NamedTuple):
 def sections(task: str) -> Iterator[Section]:
     """All sections that a recipe for `task` may have."""
     from regard.model import Config as Model
-    from regard.train.loop import Config as Train
+    from regard.train.job import Config as Train
 
     defining = module("tasks", task)
     top = [

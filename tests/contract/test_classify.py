@@ -48,7 +48,7 @@ def write(path: Path, rows: list[tuple[str, str]]) -> None:
 def no_curves() -> Iterator[None]:
     """They take longer to draw than these models to train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.runs.plots.curves", lambda records, path: None)
+        patch.setattr("regard.plots.curves", lambda records, path: None)
         yield
 
 

@@ -25,6 +25,8 @@ from regard.search import beam, greedy, sample
 from regard.tasks.language_model import Task, log_probs
 from regard.train import loop, optimizer, schedule
 from regard.train.checkpoint import Checkpoint
+from regard.train.job import Config, Job
+from regard.train.progress import Progress
 from regard.types import ALL, Batch, Position, Term
 
 LINES = ["abc de", "fg hij", "k lmno"]
@@ -41,7 +43,7 @@ Write = Callable[..., dict[str, Any]]
 def no_curves() -> Iterator[None]:
     """They take longer to draw than these models to train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.runs.plots.curves", lambda records, path: None)
+        patch.setattr("regard.plots.curves", lambda records, path: None)
         yield
 
 
@@ -306,8 +308,8 @@ class Numbers:
 
 def test_a_refused_update_hands_nothing_on():
     objective = Sick()
-    settings = loop.Config(updates=4, optimizer=optimizer.Config(), schedule=schedule.Config())
-    job = loop.Job(
+    settings = Config(updates=4, optimizer=optimizer.Config(), schedule=schedule.Config())
+    job = Job(
         objective=objective,
         batches=Numbers(),
         optimizer=torch.optim.SGD(objective.parameters(), lr=0.1),
@@ -315,12 +317,8 @@ def test_a_refused_update_hands_nothing_on():
         seed=1,
         dim=1,
         device=torch.device("cpu"),
-        validate=dict,
-        lower_is_better=True,
-        record=lambda record: None,
-        save=lambda progress, carry: None,
     )
-    loop.fit(job, loop.Progress())
+    loop.fit(job, Progress())
     assert objective.given == [None, 0.0, None, 2.0]
 
 

@@ -58,7 +58,7 @@ def write(path: Path, count: int, seed: int) -> None:
 def no_curves() -> Iterator[None]:
     """They take longer to draw than these models to train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.runs.plots.curves", lambda records, path: None)
+        patch.setattr("regard.plots.curves", lambda records, path: None)
         yield
 
 

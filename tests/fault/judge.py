@@ -183,6 +183,7 @@ def progress(before: Path, now: Path) -> None:
     must(all(is_count(table[key], -1) for key in ("recorded", "validated") if key in table))
     must(all(map(is_number, table.get("sums", {}).values())))
     must(all(map(is_count, table.get("signs", {}).values())))
+    must(all(map(is_count, table.get("counts", {}).values())))
     about = table.get("machine", {}).values()
     must(all(is_number(value) or isinstance(value, str) for value in about))
     must(all(key.isdecimal() and key.isascii() for key in table["scores"]))

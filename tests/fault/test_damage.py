@@ -202,7 +202,7 @@ class Opened:
             raise Stop
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
-            patch.setattr(runs, "fit", fit)
+            patch.setattr("regard.runs.training.fit", fit)
             runs.train(Run(run), [lambda record: self.warnings.append(record["text"])])
 
     def is_at(self, folder: Path) -> bool:

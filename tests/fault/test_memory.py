@@ -17,8 +17,10 @@ from regard.model import build
 from regard.recipe import config
 from regard.runs import Run
 from regard.train import budget, loop, memory, optimizer, schedule
+from regard.train.job import Config, Job
 from regard.train.memory import Memory
 from regard.train.objective import Objective
+from regard.train.progress import Progress
 from regard.types import Position
 from tests.fault import tiny
 from tests.fault.conftest import Amount, Tally
@@ -116,11 +118,11 @@ def trained(
         task._weights = task._weights.to(dtype)  # type: ignore[attr-defined]
     batches, records, counts = _as(task.batches(1), dtype), list[dict[str, Any]](), list[int]()
     objective = Objective(model, task.loss)
-    job = loop.Job(
+    job = Job(
         objective=objective,
         batches=batches,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        config=loop.Config(
+        config=Config(
             updates=3,
             accumulate=2,
             validate_every=0,
@@ -130,10 +132,7 @@ def trained(
         seed=1,
         dim=8,
         device=torch.device("cpu"),
-        validate=dict,
-        lower_is_better=True,
         record=records.append,
-        save=lambda progress, carry: None,
         limit=limit(Memory(objective), batches),
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -145,7 +144,7 @@ def trained(
             return found
 
         patch.setattr(Memory, "parts", parts)
-        loop.fit(job, loop.Progress())
+        loop.fit(job, Progress())
     return torch.cat([p.detach().flatten() for p in model.parameters()]), counts, records
 
 
@@ -231,7 +230,7 @@ def test_batches_over_the_budget(
     assert whole.find("last").progress()["finished"]
     stop = iter(range(7))
 
-    def interrupt(progress: loop.Progress) -> None:
+    def interrupt(progress: Progress) -> None:
         if next(stop, None) == 6:
             raise KeyboardInterrupt
 
@@ -302,7 +301,7 @@ def test_where_memory_runs_out_batches_are_split(
     changes = [f"model.{part}.dropout=0" for part in parts]
     recipe = tiny.write(kind, tmp_path / "data")
     whole = regard.train(recipe, *changes, to=tmp_path / "whole").run
-    monkeypatch.setattr(runs, "Objective", Small)
+    monkeypatch.setattr("regard.train.job.Objective", Small)
     run = regard.train(recipe, *changes, to=tmp_path / "run").run
     told = [r["text"] for r in run.records() if r["kind"] == "memory"]
     assert 1 <= len(told) < 12, "once for each time that the limit falls, not for each batch"

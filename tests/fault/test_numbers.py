@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 import regard
-from regard import plots, runs
+from regard import plots
 from regard.errors import UserError
 from regard.runs import Run
 from regard.train import budget, checkpoint, loop
 from regard.train.objective import Objective
+from regard.train.progress import Progress
 from regard.types import Term
 from tests.fault import tiny
 from tests.fault.conftest import Amount, Tally
@@ -78,7 +79,7 @@ class Watch:
 
         job.record = record
 
-        def tick(progress: loop.Progress) -> None:
+        def tick(progress: Progress) -> None:
             job.objective.update = progress.update
             self.weights[progress.update] = job.objective.weights()
 
@@ -100,8 +101,8 @@ real_save = checkpoint.save
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     made = Watch()
     monkeypatch.setattr(plots, "curves", lambda records, path: None)
-    monkeypatch.setattr(runs, "Objective", Poisoned)
-    monkeypatch.setattr(runs, "fit", made.fit)
+    monkeypatch.setattr("regard.train.job.Objective", Poisoned)
+    monkeypatch.setattr("regard.runs.training.fit", made.fit)
     monkeypatch.setattr(checkpoint, "save", made.save)
     monkeypatch.setattr(budget, "for_batches", lambda *_: math.inf)  # nothing else runs the model
     monkeypatch.setattr(Poisoned, "harm", {})
@@ -236,7 +237,7 @@ def test_weights_that_are_not_finite_are_not_saved(watch: Watch, tmp_path: Path)
         return watch.fit(job, progress, carry)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "fit", fit)
+        patch.setattr("regard.runs.training.fit", fit)
         run = regard.train(recipe, to=tmp_path / "run", callback=spoil).run
     [back] = [r for r in run.records() if r["kind"] == "back"]
     assert "weights are no longer finite" in back["text"]

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import regard
-from regard import plots, runs
+from regard import plots
 from regard.data import batching, stream
 from regard.runs import Run
 from regard.train import loop
+from regard.train.progress import Progress
 from regard.types import Batch, Position
 from tests.fault import tiny
 from tests.fault.conftest import Tally
@@ -56,7 +57,7 @@ def after_updates(count: int) -> Place:
     def trap(job: Any, stop: Callable[[], None]) -> None:
         ticks: list[int] = []
 
-        def tick(progress: loop.Progress) -> None:
+        def tick(progress: Progress) -> None:
             ticks.append(progress.update)
             stop() if len(ticks) == count else None
 
@@ -93,7 +94,7 @@ def stopped(folder: Path, recipe: Path, changes: tuple[str, ...], place: Place, 
         return loop.fit(job, progress, carry)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(runs, "fit", fit)
+        patch.setattr("regard.runs.training.fit", fit)
         train(folder, recipe, changes)
 
 

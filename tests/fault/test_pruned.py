@@ -14,7 +14,7 @@ import regard
 from regard.errors import UserError
 from regard.inspect import report
 from regard.model import build
-from regard.runs import TRIES, Run
+from regard.runs.run import TRIES, Run
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
 from regard.train.progress import Progress

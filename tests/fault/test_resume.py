@@ -160,7 +160,7 @@ def one_update(run: Run) -> None:
         return loop.fit(job, progress, carry)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "fit", fit)
+        patch.setattr("regard.runs.training.fit", fit)
         assert not runs.train(run).finished
 
 

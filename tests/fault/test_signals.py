@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard import cli, plots, runs
+from regard import cli, plots
 from regard.errors import UserError
 from regard.runs import Run
 from regard.train import lock, loop
@@ -44,7 +44,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], None]) -> N
         change(job)
         return loop.fit(job, progress, carry)
 
-    monkeypatch.setattr(runs, "fit", fit)
+    monkeypatch.setattr("regard.runs.training.fit", fit)
 
 
 @pytest.mark.parametrize("name", SIGNALS)

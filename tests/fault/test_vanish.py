@@ -118,7 +118,7 @@ def test_what_is_made_in_vain_is_not_cleared_away_in_another_folder(
         replace(tmp_path / "run")
         raise UserError("the data is bad")
 
-    monkeypatch.setattr("regard.runs._fill", fails)
+    monkeypatch.setattr("regard.runs.creation._fill", fails)
     with pytest.raises(UserError, match="the data is bad"):
         begun(tmp_path)
     assert content(tmp_path / "run") == {name: text.encode() for name, text in FOREIGN.items()}

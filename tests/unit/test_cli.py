@@ -13,7 +13,7 @@ import pytest
 import regard
 from regard import cli
 from regard.recipe import config
-from regard.train.loop import Progress
+from regard.train.progress import Progress
 from tests import corpus
 
 VERBS = sorted(cli.VERBS)

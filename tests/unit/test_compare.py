@@ -25,7 +25,7 @@ SMALL = ("train.updates=12", "train.validate_every=6", "train.save_every=6", "tr
 @pytest.fixture(scope="module", autouse=True)
 def no_curves() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.runs.plots.curves", lambda records, path: None)
+        patch.setattr("regard.plots.curves", lambda records, path: None)
         yield
 
 

@@ -10,11 +10,12 @@ import torch
 
 from regard.errors import RecipeError
 from regard.layers import native
-from regard.train import budget, device, loop, optimizer, schedule
+from regard.train import budget, device, optimizer, schedule
+from regard.train.job import Config
 
 
 def settings(**changes):
-    return loop.Config(optimizer=optimizer.Config(), schedule=schedule.Config(), **changes)
+    return Config(optimizer=optimizer.Config(), schedule=schedule.Config(), **changes)
 
 
 def pretend(monkeypatch, *, bfloat16: bool, cuda: int = 0) -> None:

@@ -137,6 +137,10 @@ def test_every_room_is_in_the_table():
     assert rooms <= FOUNDATIONS.keys(), "say in FOUNDATIONS what the new room stands on"
 
 
+def test_the_root_stays_small():
+    assert len(list(PACKAGE.glob("*.py"))) <= 10, "a module belongs into a room"
+
+
 def test_the_table_has_no_cycle():
     order = TopologicalSorter({name: under.split() for name, under in FOUNDATIONS.items()})
     assert set(order.static_order()) == FOUNDATIONS.keys()

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import regard
-from regard import cli, runs
+from regard import cli
 from regard.console import streams
 from regard.errors import UserError
 from regard.search import Frontier, Request, sample
@@ -188,7 +188,7 @@ def test_a_run_that_fails_leaves_nothing_where_open_files_cannot_be_removed(
     monkeypatch.setattr(
         lock, "os", SimpleNamespace(name="nt", getpid=os.getpid, path=os.path, fstat=os.fstat)
     )
-    monkeypatch.setattr(runs, "_fill", fill)
+    monkeypatch.setattr("regard.runs.creation._fill", fill)
     with pytest.raises(UserError, match=r"^no room$"):
         regard.train(recipe, "train.updates=1", to=tmp_path / "runs" / "new")
     assert not (tmp_path / "runs").exists()

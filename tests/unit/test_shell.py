@@ -11,7 +11,7 @@ from regard.console import shell
 from regard.errors import RecipeError, UserError
 from regard.recipe import config, parts
 from regard.runs import Run
-from regard.train.loop import Progress
+from regard.train.progress import Progress
 from regard.verbs import display
 from tests import corpus
 

@@ -15,6 +15,8 @@ from regard.layers.draws import generator, seeded
 from regard.layers.dropout import dropout
 from regard.runs import Run
 from regard.train import loop, optimizer, schedule
+from regard.train.gradient import Counts, gradient as compute
+from regard.train.job import Config, Job
 from regard.train.objective import Objective
 from regard.train.progress import Progress
 from regard.train.team import SharedDraws, Team
@@ -48,11 +50,11 @@ def objective(layer: Any = None) -> Objective:
     return Objective(model, loss)
 
 
-def job(of: Objective, threads: int, **changes: Any) -> loop.Job:
-    config = loop.Config(
+def job(of: Objective, threads: int, **changes: Any) -> Job:
+    config = Config(
         optimizer=optimizer.Config(), schedule=schedule.Config(), threads=threads, updates=3
     )
-    return loop.Job(
+    return Job(
         objective=of,
         batches=Rows(),
         optimizer=torch.optim.SGD(of.parameters(), lr=0.1),
@@ -60,10 +62,6 @@ def job(of: Objective, threads: int, **changes: Any) -> loop.Job:
         seed=1,
         dim=DIM,
         device=CPU,
-        validate=dict,
-        lower_is_better=True,
-        record=lambda record: None,
-        save=lambda progress, carry: None,
         **changes,
     )
 
@@ -72,10 +70,11 @@ def gradient(of: Objective, threads: int) -> tuple[torch.Tensor, int]:
     """The gradient of the first update, and how many parts its batch has."""
     torch.manual_seed(3)
     work = job(of, threads)
-    at = loop._begin(work, Progress())
-    micro, _ = loop._take(work, at)
-    loop._gradient(work, micro, 0, None, at.team)
-    at.team.close()
+    state = loop.begin(work, Progress())
+    micro, _ = loop.take(work, state)
+    counts = Counts.over(work.group, [part for parts in micro for part in parts])
+    compute(work, micro, counts, 0, None, state.team)
+    state.team.close()
     found = next(of.parameters()).grad
     assert found is not None
     return found.clone(), len(micro[0])
@@ -179,9 +178,9 @@ def test_only_a_processor_with_several_threads_has_twins(threads, device, size) 
 
 def test_each_thread_has_its_part_of_the_memory() -> None:
     work = job(objective(), 2, limit=8e6)
-    at = loop._begin(work, Progress())
-    assert at.memory.limit == 4e6
-    at.team.close()
+    state = loop.begin(work, Progress())
+    assert state.memory.limit == 4e6
+    state.team.close()
 
 
 class Stop(Exception):

@@ -20,7 +20,9 @@ from regard.recipe import config as recipes
 from regard.runs import Run
 from regard.tasks import translate
 from regard.train import loop, optimizer, schedule
+from regard.train.job import Config, Job
 from regard.train.objective import Objective
+from regard.train.progress import Progress
 from regard.types import Batch, Carry, Position, Sizes, Term, Terms
 from tests import corpus
 
@@ -101,9 +103,9 @@ class Listed:
         return Position(position.epoch + index // len(self.rows), index % len(self.rows))
 
 
-def settings(**changes: Any) -> loop.Config:
+def settings(**changes: Any) -> Config:
     """Plain descent by the rate 1, unless `changes` say otherwise."""
-    return loop.Config(
+    return Config(
         optimizer=optimizer.Config(learning_rate=1.0),
         schedule=schedule.Config(kind="constant", warmup=0),
         **{"updates": 1, "clip": 0.0, "validate_every": 0, "log_every": 1, "save_every": 1000}
@@ -117,14 +119,14 @@ class Told:
     def __init__(
         self,
         batches: Any,
-        config: loop.Config,
+        config: Config,
         validate: Callable[[], dict[str, float]] = dict,
         **changes: Any,
     ) -> None:
         self.records: list[dict[str, Any]] = []
         self.saved: list[dict[str, Any]] = []
         self.model: nn.Module = changes.pop("model", None) or Product()
-        self.job = loop.Job(
+        self.job = Job(
             objective=self.model,
             batches=batches,
             optimizer=torch.optim.SGD(self.model.parameters(), lr=1.0),
@@ -138,8 +140,8 @@ class Told:
             **{"lower_is_better": True} | changes,
         )
 
-    def fit(self, progress: loop.Progress | None = None) -> loop.Progress:
-        return loop.fit(self.job, progress or loop.Progress())
+    def fit(self, progress: Progress | None = None) -> Progress:
+        return loop.fit(self.job, progress or Progress())
 
     @property
     def weight(self) -> list[float]:
@@ -267,7 +269,7 @@ def test_too_many_refusals_in_a_row_stop():
 
 def test_refusals_are_counted_over_an_interruption():
     told = Told(Listed(BAD), settings(updates=2, max_nonfinite=3))
-    progress = loop.Progress.from_dict(json.loads(json.dumps(told.fit().as_dict())))
+    progress = Progress.from_dict(json.loads(json.dumps(told.fit().as_dict())))
     told.job.config = replace(told.job.config, updates=50)
     with pytest.raises(UserError, match="4 updates in a row"):
         told.fit(progress)

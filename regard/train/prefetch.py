@@ -1,4 +1,4 @@
-"""Batches made ahead of time, while the processor or the GPU is busy with the one before."""
+"""Batches made in advance, while the processor or the GPU is busy with the one before."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,21 +8,21 @@ from regard.types import ALL, Batch, Batches, Position
 
 
 @contextmanager
-def ahead(batches: Batches, workers: int) -> Iterator[Batches]:
+def prefetch(batches: Batches, workers: int) -> Iterator[Batches]:
     """The same batches; with workers, the next ones are made in so many threads."""
     if not workers:
         yield batches
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="batches") as pool:
         try:
-            yield Ahead(batches, pool, workers)
+            yield Prefetched(batches, pool, workers)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-class Ahead:
-    """A batch is a pure function of its position, so there is nothing to keep in order: whoever
-    asks for a position gets its batch, and those that follow it are begun."""
+class Prefetched:
+    """A batch is a pure function of its position, so there is nothing to keep in order: a
+    position that is asked for gives its batch, and those that follow it are begun."""
 
     def __init__(self, batches: Batches, pool: ThreadPoolExecutor, count: int) -> None:
         self._batches, self._pool, self._count = batches, pool, count

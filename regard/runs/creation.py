@@ -1,0 +1,165 @@
+"""A new run: all that training needs, put into its folder, or nothing."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from regard import __version__
+from regard.data import vectors
+from regard.data.readers import Report
+from regard.errors import RecipeError, UserError
+from regard.model import build
+from regard.recipe import checked, config
+from regard.recipe.config import Recipe
+from regard.recipe.parts import module, resume
+from regard.train import checkpoint, device, lock, manifest
+from regard.train.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
+
+VECTORS = "store/vectors.txt"
+"""Those of the pretrained vectors that training reads."""
+
+
+def create(
+    folder: Path,
+    recipe: Recipe,
+    base_run: "Run | None",
+    findings: Sequence[Mapping[str, Any]],
+) -> None:
+    """See `Run.create`."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: name a folder for the run")
+    _must_be_empty(folder)
+    if base_run is not None:
+        recipe = _continued(recipe, base_run)
+    with recipe.place.located():
+        device.check(recipe.train)
+    made = [new for new in (folder, *folder.parents) if not new.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with lock.held(folder):
+            _must_be_empty(folder)  # still, now that nobody else can fill it
+            try:
+                _fill(folder, recipe, base_run, findings)
+            except BaseException:
+                with suppress(UserError):
+                    lock.check(folder)  # what has taken its name meanwhile is not ours
+                    _empty(folder, made)
+                raise
+    except BaseException:
+        if lock.forget(folder):  # Windows removes no file that is open
+            _empty(None, made)
+        raise
+
+
+def _must_be_empty(folder: Path) -> None:
+    """A new run wants a folder of its own; that it was locked before is no matter."""
+    found = folder.iterdir() if folder.exists() else ()
+    if any(each.name != lock.NAME and not manifest.is_clutter(each) for each in found):
+        hint = f"; to go on with it: {resume(folder)}" if (folder / "recipe.toml").exists() else ""
+        raise UserError(f"{folder} exists and is not empty{hint}")
+
+
+def _empty(folder: Path | None, made: Iterable[Path]) -> None:
+    """Remove what is in a folder, and those folders that were made for it and are empty now.
+
+    What cannot be removed stays: the error that led here is the one to report.
+    """
+    for left in folder.glob("*") if folder else ():
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    for new in made:
+        with suppress(OSError):
+            new.rmdir()
+
+
+def _fill(
+    folder: Path, recipe: Recipe, base_run: "Run | None", findings: Sequence[Mapping[str, Any]]
+) -> None:
+    """Put all that a new run needs into its folder."""
+    with recipe.place.located():
+        base = base_run.folder if base_run else None
+        report = module("tasks", recipe.kind).prepare(recipe.task, folder, base)
+        if base_run is None and recipe.model.input is not None:
+            _keep_vectors(folder, recipe)
+    if base_run is not None:
+        checkpoint.save(folder / "start", base_run.read("final", Checkpoint.weights), {})
+    _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
+    _write(folder / "environment.json", environment())
+    hidden = folder / manifest.HIDDEN_RECIPE
+    hidden.write_text(config.dump(recipe), encoding="utf-8", newline="\n")
+    manifest.seal(folder)
+
+
+def _keep_vectors(folder: Path, recipe: Recipe) -> None:
+    """Those of the pretrained vectors, where the recipe names a file, that training will read."""
+    if not (path := getattr(recipe.model.input.config, "vectors", "")):
+        return
+    task: Any = module("tasks", recipe.kind).Task(recipe.task, folder)
+    with torch.device("meta"):
+        embedding = getattr(build(recipe.model, task.sizes).input, "embedding", None)
+    if embedding is not None and hasattr(task, "source"):
+        vectors.keep(Path(path), task.source, embedding.weight.shape[1], folder / VECTORS)
+
+
+def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
+    """The recipe of a run that goes on with the whole model of another, if its model is the same.
+
+    The tokenizers are the other run's, and so is what the recipe says of them.
+    """
+    weights = base_run.read("final", Checkpoint.weights)
+    with recipe.place.located(), torch.device("meta"):
+        model = build(recipe.model, base_run.task.sizes)
+        try:
+            checkpoint.put_weights(model, weights, str(base_run.folder))
+        except UserError as error:
+            raise RecipeError(f"model: {_difference(recipe, base_run) or error}") from None
+    if hasattr(recipe.task, "tokenizer"):
+        task = replace(recipe.task, tokenizer=base_run.recipe.task.tokenizer)
+        recipe = replace(recipe, task=task)
+    return recipe
+
+
+def _difference(recipe: Recipe, base_run: "Run") -> str:
+    """The keys of the model's section that decide its shape and differ."""
+    here, there = (config.flat(r.model) for r in (recipe, base_run.recipe))
+    return ", ".join(
+        f"{key} is {here.get(key)} here and {there.get(key)} in {base_run.folder}"
+        for key in here | there
+        if here.get(key) != there.get(key) and not isinstance(here.get(key), float)
+    )
+
+
+def environment() -> dict[str, Any]:
+    """What the figures of a run depend on beside its recipe."""
+    import numpy
+    import tokenizers
+
+    return {
+        "regard": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "tokenizers": tokenizers.__version__,
+        "platform": platform.platform(),
+        "processor": device.processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _findings(report: Report) -> dict[str, Any]:
+    return {"used": report.used, "skipped": dict(report.counts), "report": report.summary()}
+
+
+def _write(path: Path, value: Any) -> None:
+    text = checked.written(value, indent=1)
+    path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,196 @@
+"""Training a run, from its newest whole checkpoint to its end."""
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.data import vectors
+from regard.errors import UserError, advised
+from regard.layers.allocator import bound_caches, keep_pages
+from regard.model import Model, build
+from regard.runs.creation import VECTORS
+from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
+from regard.runs.run import Run
+from regard.tasks import Carries, Task
+from regard.train import checkpoint, device, lock, manifest
+from regard.train.checkpoint import Checkpoint
+from regard.train.job import Config, Job, make
+from regard.train.log import RECORDS, Callback, Log, tell
+from regard.train.loop import fit
+from regard.train.prefetch import prefetch
+from regard.train.progress import Progress
+from regard.types import Carry
+
+
+def new_job(run: Run, task: Task, settings: Config) -> tuple[Job, Model]:
+    """What the loop needs to train a run's model from its beginning, and this model. Nothing is
+    validated, recorded or saved, unless the job is changed."""
+    recipe = run.recipe
+    torch.set_num_threads(settings.threads)
+    torch.manual_seed(recipe.seed)
+    with recipe.place.located():
+        model = build(recipe.model, task.sizes).to(settings.device)
+    batches = task.batches(recipe.seed)
+    job = make(model, task.loss, batches, settings, seed=recipe.seed, dim=recipe.model.dim)
+    return job, model
+
+
+def train(
+    run: Run,
+    callbacks: Iterable[Callback] = (),
+    tick: Callable[[Progress], None] = lambda progress: None,
+) -> Progress:
+    """Train a run, from its newest whole checkpoint if there is one, to its end."""
+    manifest.sealed(run.folder, whole=True)
+    with lock.held(run.folder):
+        return _train(run, list(callbacks), tick)
+
+
+def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]) -> Progress:
+    bound_caches()
+    keep_pages()
+    newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
+    before, task = run.last_start(newest), run.task
+    settings: Config = device.settle(run.recipe.train, before)
+    job, model = new_job(run, task, settings)
+    steps = job.optimizer
+    for fault in faults:
+        tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
+    checkpoint.set_aside(run.checkpoints, newest)
+    if newest is None:
+        _initialise(run, task, model, callbacks)
+    progress, carry = _restore(newest, task, model, steps)
+    prune(run, progress)  # a kill may have come between the last save and this
+    _check_records(run, newest, callbacks)
+    batches = prefetch(job.batches, settings.workers)
+    with Log(run.folder, progress, callbacks) as log, batches as prefetched:
+        _start(log, progress, before, device.describe(settings))
+        job = replace(
+            job,
+            batches=prefetched,
+            validate=lambda: task.validate(model),
+            lower_is_better=lower_is_better(run.recipe),
+            record=log.record,
+            save=lambda progress, carry: _save(run, model, steps, progress, carry),
+            rollback=lambda lowered: _roll_back(run, task, model, steps, log, lowered),
+            tick=tick,
+        )
+        progress = fit(job, progress, carry)
+        if progress.finished:
+            finish(run, progress, callbacks, model.device)
+    return progress
+
+
+def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Record what this start decided, where it is new, and say what is no longer as it was."""
+    if any(before.get(key) != value for key, value in now.items()):
+        text = "; ".join(device.changes(before, now))
+        record = {"kind": "start", "update": progress.update, **now}
+        log.record(record | ({"text": text} if text else {}))
+    progress.machine = now
+
+
+def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
+    """Another run's weights, or pretrained vectors, for a new model where the run has them."""
+    if not run.start.folder.is_dir():
+        _give_vectors(run, task, model, callbacks)
+    elif fault := run.start.fault():
+        raise UserError(f"{run.start.folder}: {fault}. {manifest.MADE}")
+    else:
+        checkpoint.put_weights(model, run.start.weights(), str(run.start.folder))
+
+
+def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
+    """Pretrained vectors for the words that have one, where the recipe names a file."""
+    part, words = run.recipe.model.input, getattr(task, "source", None)
+    path = getattr(part.config, "vectors", "") if part else ""
+    embedding = getattr(model.input, "embedding", None)
+    if path and words is not None and embedding is not None:
+        kept = run.folder / VECTORS
+        found = kept if kept.is_file() else Path(path)  # older runs did not keep them
+        text = vectors.put(embedding.weight, embedding.factor, found, words, name=path)
+        tell(callbacks, {"kind": "warning", "text": text})
+
+
+def _restore(
+    found: Checkpoint | None, task: Task, model: Model, steps: torch.optim.Optimizer
+) -> tuple[Progress, Carry]:
+    """Make model and optimizer as they were at a checkpoint; where that was."""
+    if found is None:
+        return Progress(), None
+    with advised(REMOVE):
+        source, progress, handed = str(found.folder), found.standing(), found.carry() or {}
+        checkpoint.put_weights(model, found.weights(), source)
+        checkpoint.put_optimizer(steps, model, found.optimizer(), source)
+        # After an update that was refused, nothing is handed on.
+        if handed or not progress.refused:
+            shapes = task.carried(model) if isinstance(task, Carries) else {}
+            if {name: tuple(tensor.shape) for name, tensor in handed.items()} != shapes:
+                raise UserError(f"{source}: carry.safetensors is not what this model hands on")
+            checkpoint.check_finite(handed, source)
+    # A copy: what is read from a file can be that file, in memory, as long as it is held.
+    return progress, {name: t.clone().to(model.device) for name, t in handed.items()}
+
+
+def _roll_back(
+    run: Run, task: Task, model: Model, steps: torch.optim.Optimizer, log: Log, lowered: int
+) -> tuple[Progress, Carry]:
+    """Make all as it was at the last checkpoint that the recipe planned and that was made before
+    the trouble, or at the beginning: the same whether or not the run was interrupted since."""
+    found = None
+    for later in reversed(checkpoint.checkpoints(run.checkpoints)):
+        if later.fault(resumable=True):
+            checkpoint.keep_damaged(later)
+            continue
+        stood = later.standing()
+        planned = later.update % run.recipe.train.save_every == 0
+        if not stood.refused and (planned or stood.best_update == later.update):
+            found = later
+            break
+        checkpoint.remove(later.folder)
+    steps.state.clear()
+    if found is None:
+        torch.manual_seed(run.recipe.seed)
+        new = build(run.recipe.model, task.sizes)
+        _initialise(run, task, new, ())
+        checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
+    progress, carry = _restore(found, task, model, steps)
+    progress.lowered = lowered
+    log.rewind(progress)
+    return progress, carry
+
+
+def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Callback]) -> None:
+    """Report what was damaged and decides nothing; records that can still be read are kept."""
+    unneeded = {name: entry for name, entry in run.files.items() if name in manifest.ASIDE}
+    if fault := manifest.fault(run.folder, unneeded):
+        tell(callbacks, {"kind": "warning", "text": f"{run.folder}: {fault}: nothing needs it"})
+    if text := manifest.restore(run.folder, run.files):
+        tell(callbacks, {"kind": "warning", "text": text})
+    path = run.folder / RECORDS
+    for entry in newest.manifest()["records"].values() if newest else ():
+        if not manifest.begins(path, entry):
+            aside = path.with_name(f"{RECORDS}.damaged")
+            if path.is_file():
+                shutil.copy(path, aside)
+            text = f"{path} is damaged: kept as {aside.name}; what can be read of it goes on"
+            tell(callbacks, {"kind": "warning", "text": text})
+
+
+def _save(
+    run: Run, model: Model, steps: torch.optim.Optimizer, progress: Progress, carry: Carry
+) -> None:
+    checkpoint.save(
+        run.checkpoints / f"{progress.update:08d}",
+        checkpoint.weights_of(model),
+        progress.as_dict(),
+        checkpoint.optimizer_of(steps, model),
+        carry,
+        run=run.files,
+        records={f.name: manifest.entry(f) for f in [run.folder / RECORDS] if f.is_file()},
+    )
+    prune(run, progress)

@@ -1,0 +1,160 @@
+"""What a training is: the recipe's section `train`, and all that the loop works on."""
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import nn
+
+from regard.errors import RecipeError
+from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
+from regard.train import budget, device, optimizer, schedule
+from regard.train.group import Group
+from regard.train.objective import Loss, Objective
+from regard.train.progress import Progress
+from regard.types import Batches, Carry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How a model is trained."""
+
+    updates: Count = 100_000
+    """Stop after this many updates of the weights."""
+    tokens: Annotated[int, Range(0, 10**15)] = 0
+    """Stop after this many targets, whichever comes first; 0 for no such limit."""
+    accumulate: Few = 1
+    """Batches for one update; the update is that of the one large batch."""
+    clip: NonNegative = 1.0
+    """The gradient is scaled down to this norm if it is larger; 0 leaves it alone."""
+    optimizer: optimizer.Config
+    """Adam or AdamW."""
+    schedule: schedule.Config
+    """How the learning rate changes."""
+    log_every: Count = 50
+    """Updates between two records of loss and speed."""
+    validate_every: Natural = 500
+    """Updates between two validations, the last one after the last update; 0 for none."""
+    save_every: Count = 500
+    """Updates between two checkpoints; there is one for each better validation, too."""
+    keep: Few = 5
+    """How many of the last checkpoints are kept; the best one always is."""
+    average: FewOrZero = 0
+    """The final model is the mean of this many checkpoints; 0: the best one alone."""
+    average_of: Literal["last", "best"] = "last"
+    """Which checkpoints are averaged."""
+    metric: str = "nll"
+    """The validation figure that decides which checkpoint is best."""
+    patience: Natural = 0
+    """Stop after this many validations without a better one; 0: never."""
+    max_nonfinite: FewOrZero = 10
+    """How many updates in a row may be refused for numbers that are not finite."""
+    max_rollbacks: FewOrZero = 3
+    """How often, after more than that, training goes back to the last checkpoint with a lower
+    learning rate before it stops."""
+    rollback_factor: Share = 0.5
+    """What the learning rate is multiplied by each time."""
+    memory: Annotated[float, Range(0, 1e6)] = 0.0
+    """GB that a run may take. A batch that needs more is split; the update stays the same. 0: most
+    of what is free when the run begins."""
+    oversized: Literal["skip", "stop"] = "skip"
+    """What to do with an example that does not fit even alone; it is named either way."""
+    workers: Annotated[int, Range(0, 64)] = 0
+    """Threads that make the next batches while one is learnt from."""
+    trace: bool = False
+    """Whether the numbers of the examples of every update are recorded."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps; auto is decided anew at each start."""
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Of the operands of large matrix products in training; weights are always float32. auto:
+    bfloat16 where the hardware multiplies it natively."""
+    threads: Threads = 0
+    """Processor threads; 0 for as many cores as the process may use."""
+    allow: tuple[str, ...] = ()
+    """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""
+
+    def __post_init__(self) -> None:
+        if self.average > self.keep and self.average_of == "last":
+            raise RecipeError(f"average: {self.average} is more than train.keep = {self.keep}")
+        if self.patience and not self.validate_every:
+            raise RecipeError("patience: it counts validations, but train.validate_every = 0")
+
+
+@dataclass(kw_only=True)
+class Job:
+    """What the loop works on, and where its results go: by default, nowhere.
+
+    Of a group of processes, those of other ranks than 0 record and save nothing.
+    """
+
+    objective: nn.Module
+    batches: Batches
+    """Of a group of processes, each has its own rows of every batch (`Group.share`)."""
+    optimizer: torch.optim.Optimizer
+    config: Config
+    seed: int
+    dim: int
+    device: torch.device
+    group: Group = field(default_factory=Group)
+    limit: float = math.inf
+    """Bytes that a batch may take."""
+    validate: Callable[[], dict[str, float]] = dict
+    """Figures of the present weights on the validation part; empty if there is none."""
+    lower_is_better: bool = True
+    record: Callable[[dict[str, Any]], None] = lambda record: None
+    save: Callable[[Progress, Carry], None] = lambda progress, carry: None
+    rollback: Callable[[int], tuple[Progress, Carry]] | None = None
+    """Makes all as it was at the last checkpoint, but for how often the rate has been lowered."""
+    tick: Callable[[Progress], None] = lambda progress: None
+    """Called after every update, for a display that moves."""
+
+    def rate(self, progress: Progress, update: int) -> float:
+        """The learning rate of an update."""
+        config = self.config
+        rate = schedule.rate(
+            config.schedule, config.optimizer.learning_rate, update, config.updates, self.dim
+        )
+        return rate * config.rollback_factor**progress.lowered
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        if self.device.type == "cpu" or self.config.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, self.config.precision))
+
+    @property
+    def scale(self) -> float:
+        """float16 has no room for small gradients: they are made larger on the way. What becomes
+        too large is refused like any gradient that is not finite."""
+        return 2.0**10 if self.config.precision == "float16" and self.device.type != "cpu" else 1.0
+
+
+def make(
+    model: nn.Module,
+    loss: Loss,
+    batches: Batches,
+    config: Config,
+    *,
+    seed: int,
+    dim: int,
+    group: Group | None = None,
+) -> Job:
+    """The job of a new model, which is on its device, with a new optimizer.
+
+    `config` is settled (`device.settle`): nothing in it is `auto`.
+    """
+    group = group or Group()
+    device.set_precision(model, config)
+    return Job(
+        objective=Objective(model, loss),
+        batches=group.share(batches),
+        optimizer=optimizer.make(config.optimizer, model.parameters()),
+        config=config,
+        seed=seed,
+        dim=dim,
+        device=torch.device(config.device),
+        group=group,
+        limit=budget.for_batches(config.memory, model),
+    )
