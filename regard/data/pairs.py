@@ -61,7 +61,7 @@ class Pairs:
         Store.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
         if not len(Store(folder, f"{part}.source")):
             longest = self.data.max_length
-            raise RecipeError(f"data.max_length: no pair of data.{part} has ≤ {longest} symbols")
+            raise RecipeError(f"data.max_length: no pair of data.{part} has ≤ {longest} tokens")
 
     def _both_ways(self, rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:

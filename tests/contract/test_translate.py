@@ -163,7 +163,7 @@ def test_pairs_can_be_learnt_both_ways(tmp_path: Path):
     assert (there / "validation.source.tokens").read_bytes() == (
         both / "validation.source.tokens"
     ).read_bytes(), "only training goes both ways"
-    with pytest.raises(RecipeError, match=r"pairs\.both_ways: it needs one vocabulary"):
+    with pytest.raises(RecipeError, match=r"pairs\.both_directions: it needs one vocabulary"):
         prepared(tmp_path / "apart", "pairs.both_directions=true")
 
 
@@ -194,7 +194,7 @@ def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
     changes = ("data.max_length=3", f"data.on_too_long={rule}")
     lengths = [len(line.split()) for line in corpus.sentences(80)]
     if rule == "refuse":
-        with pytest.raises(UserError, match=r"train\.source:\d+: more than 3 symbols"):
+        with pytest.raises(UserError, match=r"train\.source:\d+: more than 3 tokens"):
             prepared(tmp_path, *changes)
         assert not (tmp_path / "run").exists()
         return
@@ -255,7 +255,7 @@ def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
 
 def test_nothing_left_to_learn_from(tmp_path: Path):
     changes = ("data.max_length=1", "tokenizer.kind=character")
-    with pytest.raises(RecipeError, match=r"data\.longest: no pair of data\.train"):
+    with pytest.raises(RecipeError, match=r"data\.max_length: no pair of data\.train"):
         prepared(tmp_path, *changes)
     assert not (tmp_path / "run").exists()
 
@@ -437,7 +437,7 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     assert bound.predict(["ka"], prefixes=["Baum"]) == ["Baum rot"]
     with pytest.raises(RecipeError, match=r"length: the choices say how long .*; leave it out"):
         bound.predict(["ka"], length=4)
-    with pytest.raises(RecipeError, match=r"search\.minimum: the choices say how .*; set it to 0"):
+    with pytest.raises(RecipeError, match=r"search\.min_length: the choices say how .*; set it to 0"):
         bound.predict(["ka"], min_length=4)
     for options in ({"engine": "ctranslate2"}, {"quantization": "int8"}, {"shortlist": True}):
         with pytest.raises(RecipeError, match="choices: CTranslate2 writes any text"):
@@ -458,6 +458,6 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
 def test_choices_that_a_recipe_cannot_have(tmp_path: Path):
     with pytest.raises(RecipeError, match=r"output\.choices: .*words\.txt: there is no such file"):
         prepared(tmp_path, "output.choices=words.txt")
-    with pytest.raises(RecipeError, match=r"search\.minimum: the choices say how long"):
+    with pytest.raises(RecipeError, match=r"search\.min_length: the choices say how long"):
         prepared(tmp_path, "output.choices=words.txt", "search.min_length=2")
     assert not (tmp_path / "run").exists()

@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard import front, runs
+from regard import front
 from regard.errors import RecipeError, UserError
+from regard.runs import run as opening, training
 from regard.train import checkpoint, manifest
 from tests import small_runs
 from tests.fault import forger
@@ -111,7 +112,8 @@ def test_a_model_that_cannot_be_built(tmp_path: Path, monkeypatch: pytest.Monkey
     lines = (run.folder / "recipe.toml").read_text(encoding="utf-8").splitlines()
     line = lines.index('tie = "all"') + 1
     place = f"{run.folder / 'recipe.toml'}:{line}"
-    monkeypatch.setattr(runs, "build", never)
+    for module in (opening, training):
+        monkeypatch.setattr(module, "build", never)
     for use in (run.model, lambda: front.train(resume=run.folder)):
         with pytest.raises(RecipeError, match=f"^{re.escape(place)}: model.tie: it cannot be$"):
             use()
