@@ -437,7 +437,7 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     assert bound.predict(["ka"], prefixes=["Baum"]) == ["Baum rot"]
     with pytest.raises(RecipeError, match=r"length: the choices say how long .*; leave it out"):
         bound.predict(["ka"], length=4)
-    with pytest.raises(RecipeError, match=r"search\.min_length: the choices say how .*; set it to 0"):
+    with pytest.raises(RecipeError, match=r"search\.min_length: the choices say .*; set it to 0"):
         bound.predict(["ka"], min_length=4)
     for options in ({"engine": "ctranslate2"}, {"quantization": "int8"}, {"shortlist": True}):
         with pytest.raises(RecipeError, match="choices: CTranslate2 writes any text"):
