@@ -96,7 +96,8 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 def _models(run: Run, options: Options) -> Iterator[tuple[str, Model]]:
     """The checkpoint that is asked for, or all. If the run trains, those to replay may be gone
-    before they are read: they are left out, and if all of them are, there are others by now."""
+    before they are read: they are left out, and if all of them are, there are others by now, or
+    at least a newest one."""
     if not options.replay:
         yield options.checkpoint, run.model(options.checkpoint, options.device)
         return
@@ -113,7 +114,8 @@ def _models(run: Run, options: Options) -> Iterator[tuple[str, Model]]:
             yield which, model
         if seen:
             return
-    raise UserError(f"{run.folder}: its checkpoints are removed before they can be read")
+    newest = run.loaded("last", options.device)  # which is looked for until it is there
+    yield str(newest.progress.update), newest.model
 
 
 def _whole(run: Run) -> list[str]:
