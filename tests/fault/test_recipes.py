@@ -197,7 +197,7 @@ def refused_well(error: UserError) -> None:
 def sizes(recipe: Recipe) -> Sizes:
     """As large as the recipe wants its vocabularies."""
     tokens = getattr(recipe.task, "tokenizer", None)
-    count = tokens.size if tokens else 8
+    count = tokens.vocabulary if tokens else 8
     window = getattr(recipe.task, "window", None)
     steps = {"length": window.look_back, "steps": window.steps} if window else {}
     return Sizes(source=count, target=count, labels=8, characters=8, shared=True, values=8, **steps)
