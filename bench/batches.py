@@ -40,7 +40,7 @@ def pairs(options: argparse.Namespace) -> list[tuple[str, ...]]:
 
 
 class Corpus:
-    """multi30k as symbols."""
+    """multi30k as tokens."""
 
     def __init__(self, options: argparse.Namespace, symbols: int) -> None:
         given = pairs(options)
@@ -70,7 +70,7 @@ class Corpus:
         return plan
 
     def write(self, plan: Plan, name: str) -> tuple[Path, dict[str, float]]:
-        """The batches of a plan, in a file; how many symbols are real, and the share of padding."""
+        """The batches of a plan, in a file; how many tokens are real, and the share of padding."""
         made = [
             collate([self.sources[n] for n in ids], [self.targets[n] for n in ids], ids.tolist())
             for ids in plan

@@ -65,7 +65,7 @@ def exponent(points: dict[int, float]) -> float:
 
 
 class Same:
-    """One batch of random symbols, again and again."""
+    """One batch of random tokens, again and again."""
 
     def __init__(self, rows: int, length: int, vocabulary: int) -> None:
         symbols = torch.randint(4, vocabulary, (2, rows, length))

@@ -29,7 +29,7 @@ GROUPS = 5
 PLACES_SHOWN = 6
 BACK = (10, 30, 99)
 BLOCK = 500
-"""Symbols of running text that are drawn together: neighbours are as alike as a line's words."""
+"""Tokens of running text that are drawn together: neighbours are as alike as a line's words."""
 NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
 
 
@@ -57,7 +57,7 @@ class Entry:
     curves: Mapping[str, Curve]
     """{figure: (targets, values)}"""
     reach: Sequence[float] = ()
-    """The norm of the last symbol's gradient 0, 1, 2 … symbols back; of language models alone."""
+    """The norm of the last token's gradient 0, 1, 2 … tokens back; of language models alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class Comparison:
         return rows + self._reach() + self._learning()
 
     def _reach(self) -> list[tuple[str, ...]]:
-        """What part of the gradient is left some symbols back."""
+        """What part of the gradient is left some tokens back."""
         return [
             (f"gradient left {back} back", *(_share(entry.reach, back) for entry in self.runs))
             for back in BACK
@@ -143,7 +143,7 @@ class Comparison:
 
 def _definition(name: str, signature: str) -> list[str]:
     """What a score is a score of. How far back a model can look is a matter of the model; of what
-    is counted by the character, so are its symbols."""
+    is counted by the character, so are its tokens."""
     models = {"context"} | (
         {"symbols", "unknown", "unit"} if name == "bits_per_character" else set()
     )
@@ -302,7 +302,7 @@ def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
 
 
 def _unit(texts: Sequence[str]) -> str:
-    """Words; characters where most texts are single words; symbols where most words are letters."""
+    """Words; characters where most texts are single words; tokens where most words are letters."""
     words = [word for text in texts for word in text.split()]
     if statistics.median(len(text.split()) for text in texts) <= 1:
         return "characters"
@@ -416,7 +416,7 @@ def _likelihood(
     if len(rows) == 1:
         [row] = rows
         rows = np.array_split(row, max(1, len(row) // BLOCK))
-        # What is spelt and how many characters a symbol has is taken to be the same everywhere.
+        # What is spelt and how many characters a token has is taken to be the same everywhere.
         bits = np.array([bits[0] * block.sum() / row.sum() for block in rows])
         characters = np.array([characters[0] * len(block) / len(row) for block in rows])
     nats, symbols = np.array([-row.sum() for row in rows]), np.array([float(len(r)) for r in rows])

@@ -174,8 +174,8 @@ class Predictor:
     ) -> Iterator[Prediction]:
         """One Prediction for each input, in order.
 
-        `prefixes` are what outputs must begin with, `length` is the most symbols of an output,
-        `details` asks for the probability of each symbol, which an engine may have to find in a
+        `prefixes` are what outputs must begin with, `length` is the most tokens of an output,
+        `details` asks for the probability of each token, which an engine may have to find in a
         pass of its own, `align` for alignments where the task has any; `first` is the number of
         the first input, by which samples are drawn; other options are the search's.
         """

@@ -34,7 +34,7 @@ class Config:
     encoder: Part | None = None
     """What reads the input."""
     decoder: Part | None = None
-    """What writes symbols one after the other."""
+    """What writes tokens one after the other."""
     head: Part | None = None
     """What turns hidden vectors into a distribution and a loss."""
 
@@ -79,7 +79,7 @@ class Model(nn.Module):
             return self.decoder(tokens, state)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Logits of the symbol after the last of `tokens` (R, T): all that a search needs."""
+        """Logits of the token after the last of `tokens` (R, T): all that a search needs."""
         hidden, state = self.decode(tokens, state)
         return self.head.logits(hidden[:, -1]), state
 

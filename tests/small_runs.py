@@ -97,7 +97,7 @@ def create(
         torch.manual_seed(number)
         for name, parameter in built.named_parameters():
             if parameter.ndim > 1:
-                # Small vectors of symbols, so that no symbol is said with certainty.
+                # Small vectors of tokens, so that no token is said with certainty.
                 nn.init.normal_(parameter, std=0.1 if "embedding" in name else 0.4)
         place = made.folder / "model" if update is None else made.checkpoints / f"{update:08d}"
         progress = Progress(update=update or 0)

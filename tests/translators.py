@@ -86,7 +86,7 @@ def native(model: Model, sources: list[list[int]], request: Request, search: Par
 def teacher_forced(
     model: Model, sources: list[list[int]], targets: list[list[int]]
 ) -> list[list[float]]:
-    """log p of each target's symbols and its end, the forbidden ones left out."""
+    """log p of each target's tokens and its end, the forbidden ones left out."""
     with torch.inference_mode():
         batch = collate(sources, targets, range(len(sources)))
         hidden, _ = model.decode(batch["target_in"], model.start(batch))

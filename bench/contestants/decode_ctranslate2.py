@@ -1,4 +1,4 @@
-"""CTranslate2 called directly, with the same model, at its best setting; symbols are given."""
+"""CTranslate2 called directly, with the same model, at its best setting; tokens are given."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hugging Face's `generate` with the same weights; symbols are given, sorted by length."""
+"""Hugging Face's `generate` with the same weights; tokens are given, sorted by length."""
 
 import json
 from pathlib import Path

@@ -16,7 +16,7 @@ from protocol import OPTIONS, batches, serve
 
 UNKNOWN, PAD, START, END = range(4)
 OWN = (PAD, START, END, UNKNOWN)
-"""Joey NMT's number for each of our first four symbols."""
+"""Joey NMT's number for each of our first four tokens."""
 
 
 def build():

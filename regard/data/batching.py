@@ -15,7 +15,7 @@ from regard.recipe.values import Rows, RowsOrZero
 from regard.types import ALL, Batch, Position
 
 Lengths = NDArray[np.int64]
-"""(N, sides): how many symbols each side of each example has."""
+"""(N, sides): how many tokens each side of each example has."""
 
 
 @dataclass(frozen=True, kw_only=True)

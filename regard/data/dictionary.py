@@ -1,6 +1,6 @@
 """A dictionary that pairs of sentences teach, without any network: IBM model 1.
 
-Brown et al. 1993, section 4.1: each symbol y_t of a target comes from one symbol x_s of its source,
+Brown et al. 1993, section 4.1: each token y_t of a target comes from one token x_s of its source,
 or from x₀, which stands for none, all places being equally likely,
 
     p(y | x) = Π_t 1/(S + 1) Σ_s t(y_t | x_s),
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Symbols = Sequence[int] | NDArray[np.integer]
 MOST = 12_000_000
-"""Pairs of symbols that are learnt from at most; it takes some bytes for each."""
+"""Pairs of tokens that are learnt from at most; it takes some bytes for each."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Dictionary:
         return cls(pairs, chances, size)
 
     def entries(self, most: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each symbol of a source, and what it is translated by, the likeliest first."""
+        """Each token of a source, and what it is translated by, the likeliest first."""
         words, targets = self.pairs // self.size, self.pairs % self.size
         order = np.lexsort((-self.chances, words))
         keys, starts = np.unique(words, return_index=True)  # the order leaves words where they are
@@ -68,7 +68,7 @@ class Dictionary:
     def links(
         self, source: Symbols, target: Symbols
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """For each symbol of the target, which of the source it comes from most probably, −1 for
+        """For each token of the target, which of the source it comes from most probably, −1 for
         none, and how probably."""
         keys = _keys(source, target, self.size)
         place = np.searchsorted(self.pairs, keys).clip(max=len(self.pairs) - 1)

@@ -1,4 +1,4 @@
-"""Pairs of texts: read from files, cut into symbols, stored to be learnt from."""
+"""Pairs of texts: read from files, cut into tokens, stored to be learnt from."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class Pairs:
 def listed(
     source: Path | Sequence[str], by: Tokenizer, longest: int, report: Report
 ) -> dict[str, list[int]]:
-    """Texts, or those of a file, one to a line, and the symbols of each; told and left out is what
+    """Texts, or those of a file, one to a line, and the tokens of each; told and left out is what
     a model cannot write."""
     broken: Broken = {}
     path, given = (source, lines(source, broken)) if isinstance(source, Path) else (GIVEN, source)
@@ -99,7 +99,7 @@ def listed(
         if number in broken:
             raise UserError(str(broken[number]))
         if UNKNOWN in symbols:
-            report.add(Finding(path, number, "symbols that no training text has", text[:60]))
+            report.add(Finding(path, number, "tokens that no training text has", text[:60]))
         elif len(symbols) > longest:
             what = f"more than {longest} tokens (data.max_length)"
             report.add(Finding(path, number, what, text[:60]))

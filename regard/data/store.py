@@ -24,7 +24,7 @@ BLOCK = 1 << 20
 
 
 class Tokens:
-    """A file of symbols, as a sequence that is read where it is sliced.
+    """A file of tokens, as a sequence that is read where it is sliced.
 
     It is not mapped into memory: where a mapped file is cut off, the process ends without a word.
     """
@@ -68,7 +68,7 @@ class Tokens:
 
 
 class Store:
-    """Sequences of symbols, by number."""
+    """Sequences of tokens, by number."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Store:
     ) -> None:
         """Write parallel stores, one for each name, from rows of one sequence per name.
 
-        `size` is the number of symbols; it decides how wide an integer is.
+        `size` is the number of tokens; it decides how wide an integer is.
         """
         kind = "<u2" if size <= 1 << 16 else "<u4"
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Running text: parallel streams to learn from, windows to read one text to its end.
 
-A text y₁ … y_N is said symbol by symbol: y_i after reading y₀ … y_{i−1}, where y₀ is the symbol
+A text y₁ … y_N is said token by token: y_i after reading y₀ … y_{i−1}, where y₀ is the token
 that stands before every text. Places are counted from 0: place i reads y_i and says y_{i+1}.
 """
 
@@ -24,7 +24,7 @@ class Config:
     streams: Rows = 32
     """How many places of the text are read side by side: the rows of a batch."""
     length: Length = 64
-    """The most symbols of each stream in one batch; the gradient reaches no farther back."""
+    """The most tokens of each stream in one batch; the gradient reaches no farther back."""
 
 
 class Streams:
@@ -38,7 +38,7 @@ class Streams:
     def __init__(self, text: Array | Tokens, before: int, config: Config, seed: int) -> None:
         if len(text) < config.streams:
             raise UserError(
-                f"data.train: {len(text):,} symbols are too few for {config.streams} streams: "
+                f"data.train: {len(text):,} tokens are too few for {config.streams} streams: "
                 "set stream.streams lower, or give more text"
             )
         self._text, self._before, self._config, self._seed = text, before, config, seed
@@ -59,7 +59,7 @@ class Streams:
             raise UserError(f"{position}: the data has {len(borders) - 1:,} batches in that epoch")
         first, end = borders[position.index : position.index + 2]
         begins, length = begins[rows] + first, end - first
-        table = np.empty((len(begins), length + 1), np.int64)  # each with the symbol before it
+        table = np.empty((len(begins), length + 1), np.int64)  # each with the token before it
         for row, begin in zip(table, begins.tolist(), strict=True):
             row[0] = self._before
             row[begin == 0 :] = self._text[max(0, begin - 1) : begin + length]

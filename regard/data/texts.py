@@ -78,7 +78,7 @@ def spelling(parts: Sequence[str], symbols: Sequence[int]) -> int:
     """Bits to spell what the vocabulary lacks: its UTF-8 bytes, and one more to end it.
 
     Added to −log₂ p(unknown), they make a whole code for the line; without them a model could
-    do well by calling everything unknown. `parts` are its characters or words, each a symbol.
+    do well by calling everything unknown. `parts` are its characters or words, each a token.
     """
     pairs = zip(parts, symbols, strict=True)
     return sum(8 * len(part.encode()) + 8 for part, symbol in pairs if symbol == UNKNOWN)

@@ -1,13 +1,13 @@
-"""Text becomes symbols and back. Made by the `tokenizers` library, trained once, stored, hashed.
+"""Text becomes tokens and back. Made by the `tokenizers` library, trained once, stored, hashed.
 
     bpe, unigram   pieces of words over bytes: any text is covered and comes back unchanged
     word           what stands between whitespace, or words and punctuation marks by themselves;
                    what was not seen becomes the unknown symbol
     character      Unicode characters; what was not seen becomes the unknown symbol
-    bytes          UTF-8 bytes: 256 symbols, no training, any text comes back unchanged
+    bytes          UTF-8 bytes: 256 tokens, no training, any text comes back unchanged
 
-Special symbols have numbers but no spelling that text could match: their names hold a blank,
-which no symbol of any kind does, so the text "<end>" is just five characters.
+Special tokens have numbers but no spelling that text could match: their names hold a blank,
+which no token of any kind does, so the text "<end>" is just five characters.
 """
 
 import hashlib
@@ -45,12 +45,12 @@ MARKS = r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*|([^\s\p{L}\p{M}\p{N}])\1*"
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """How text is cut into symbols."""
+    """How text is cut into tokens."""
 
     kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
-    """What a symbol is."""
+    """What a token is."""
     vocabulary: Symbols = 8000
-    """Number of symbols, special ones included, that training aims at (not for bytes)."""
+    """Number of tokens, special ones included, that training aims at (not for bytes)."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
     split: Literal["words", "whitespace", "punctuation"] = "words"
@@ -73,7 +73,7 @@ class Config:
 
 
 class Tokenizer:
-    """Symbols of one vocabulary."""
+    """Tokens of one vocabulary."""
 
     def __init__(self, text: str, config: Config | None = None) -> None:
         """From the JSON of the `tokenizers` library, as `save` writes it; with `config`, as that
@@ -116,13 +116,13 @@ class Tokenizer:
         return len(self._pieces)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Symbols of each line, without start and end."""
+        """Tokens of each line, without start and end."""
         texts = [self._prefix + line if line else "" for line in lines]
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def words(self, line: str) -> list[str]:
-        """The line as it is cut before symbols are looked up: for whole words, the words."""
+        """The line as it is cut before tokens are looked up: for whole words, the words."""
         cut, normal = self._library.pre_tokenizer, self._library.normalizer
         line = self._prefix + line if line else ""
         text = normal.normalize_str(line) if normal else line
@@ -136,7 +136,7 @@ class Tokenizer:
         return self._library.decode(said, skip_special_tokens=False).removeprefix(self._prefix)
 
     def pieces(self, symbols: Sequence[int]) -> list[str]:
-        """Each symbol as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
+        """Each token as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
         return [self._piece(symbol) for symbol in symbols]
 
     def _piece(self, symbol: int) -> str:
@@ -218,7 +218,7 @@ def _subword(config: Config, lines: Iterator[str]) -> Library:
 
 
 def _without_added(library: Library, size: int) -> Library:
-    """Special symbols keep their numbers and lose their spelling; missing bytes are added."""
+    """Special tokens keep their numbers and lose their spelling; missing bytes are added."""
     tree = json.loads(library.to_str())
     tree["added_tokens"] = []
     if tree["model"]["type"] == "Unigram":

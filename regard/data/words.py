@@ -1,4 +1,4 @@
-"""Texts and words in numbers: as symbols, and where a symbol is a whole word as characters, too."""
+"""Texts and words in numbers: as tokens, and where a token is a whole word as characters, too."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,14 +28,14 @@ class EncodedText(NamedTuple):
 
     symbols: Sequence[int] | Array
     pieces: Sequence[int] | Array
-    """How many of the symbols each word has; nothing for a text that is not cut into words."""
+    """How many of the tokens each word has; nothing for a text that is not cut into words."""
     characters: Sequence[int] | Array
     """Those of all words, one word after the other."""
     letters: Sequence[int] | Array
     """How many characters each word has."""
 
     def part(self, start: int, stop: int) -> "EncodedText":
-        """Words `start` to `stop`, or symbols where there are no words."""
+        """Words `start` to `stop`, or tokens where there are no words."""
         begin, end = start, stop
         if len(self.pieces):
             begin, end = (int(sum(self.pieces[:place])) for place in (start, stop))
@@ -48,7 +48,7 @@ class EncodedText(NamedTuple):
         )
 
     def windows(self, longest: int) -> list["EncodedText"]:
-        """Runs of whole words of at most so many symbols.
+        """Runs of whole words of at most so many tokens.
 
         A word that has more is one by itself, without its last ones: the first stands for it.
         """
@@ -69,14 +69,14 @@ class EncodedText(NamedTuple):
 
 
 class Lexicon:
-    """The symbols of a vocabulary, and the characters that its words are made of."""
+    """The tokens of a vocabulary, and the characters that its words are made of."""
 
     def __init__(self, symbols: Tokenizer, characters: Tokenizer | None) -> None:
         self.symbols, self.characters = symbols, characters
 
     @classmethod
     def train(cls, config: tokenizers.Config, lines: Sequence[str], *, spelling: bool) -> "Lexicon":
-        """With `spelling`, symbols are whole words, and have characters, too."""
+        """With `spelling`, tokens are whole words, and have characters, too."""
         symbols = Tokenizer.train(config, lines)
         if not spelling:
             return cls(symbols, None)
@@ -109,7 +109,7 @@ class Lexicon:
     def sentences(self, sentences: Sequence[Sequence[str]]) -> list[EncodedText]:
         """Texts that are words already."""
         flat = iter(self.symbols.encode([word for words in sentences for word in words]))
-        # A word of two symbols would be two positions, but has one spelling.
+        # A word of two tokens would be two positions, but has one spelling.
         most = None if self.characters is None else 1
         pieces = [[next(flat)[:most] or [UNKNOWN] for _ in words] for words in sentences]
         if self.characters is None:
@@ -162,7 +162,7 @@ class LabelledStore:
         each: Literal["text", "word", "any"] = "any",
         longest: int = sys.maxsize,
     ) -> None:
-        """Refused are symbols that the lexicon lacks, any but these labels, longer texts than these
+        """Refused are tokens that the lexicon lacks, any but these labels, longer texts than these
         and stores that do not fit; `each` is what has one label, if anything has."""
         known = lexicon.ranges() if lexicon else {}
         names = {name: known.get(name, range(1 << 32)) for name in EncodedText._fields}

@@ -13,9 +13,9 @@ MANY = {"character": 0.005}
 """The share of unknown symbols that is too much; of words, much more is usual."""
 WORDS = 0.15
 APART = 1.0
-"""Symbols for each character, from which a subword tokenizer does no good."""
+"""Tokens for each character, from which a subword tokenizer does no good."""
 Measure = Callable[[Sequence[str]], list[int]]
-"""How many symbols each of some lines has."""
+"""How many tokens each of some lines has."""
 
 
 def tokenizers(task: Any) -> Mapping[str, Tokenizer]:
@@ -27,7 +27,7 @@ def tokenizers(task: Any) -> Mapping[str, Tokenizer]:
 
 
 def check(recipe: Recipe, parts: Sequence[Part], by: Mapping[str, Tokenizer]) -> Iterator[Finding]:
-    """Unknown symbols and words that come apart, on every side of every part."""
+    """Unknown tokens and words that come apart, on every side of every part."""
     kind = recipe.task.tokenizer.kind
     for name in dict.fromkeys(side.name for part in parts for side in part.sides):
         if name not in by:
@@ -39,18 +39,18 @@ def check(recipe: Recipe, parts: Sequence[Part], by: Mapping[str, Tokenizer]) ->
             usual = usual or apart
             shown.append(f"{part.name} {words:.2f} a word, {unknown:.2%} unknown")
             if unknown > MANY.get(kind, WORDS):
-                what = f"{unknown:.1%} of the symbols of the {name} of {part.key} are unknown"
+                what = f"{unknown:.1%} of the tokens of the {name} of {part.key} are unknown"
                 yield finding("tokenizer.unknown", part.key, what, _strange(side, by[name]))
             if kind in ("bpe", "unigram") and (apart > APART or apart > 2 * usual):
-                what = f"{apart:.2f} symbols for each character of the {name} of {part.key}"
+                what = f"{apart:.2f} tokens for each character of the {name} of {part.key}"
                 example = " ".join(by[name].pieces(by[name].encode([side.lines[0]])[0]))
                 yield finding("tokenizer.pieces", part.key, what, example)
-        what = f"{name}, {len(by[name]):,} symbols: {'; '.join(shown)}"
+        what = f"{name}, {len(by[name]):,} tokens: {'; '.join(shown)}"
         yield finding("tokenizer.coverage", "tokenizer", what)
 
 
 def _figures(side: Side, by: Tokenizer) -> tuple[float, float, float]:
-    """The share of unknown symbols, symbols for each character, and for each word."""
+    """The share of unknown symbols, tokens for each character, and for each word."""
     lines = side.sample(SAMPLE)
     encoded = by.encode(lines)
     symbols = max(1, sum(map(len, encoded)))
@@ -67,7 +67,7 @@ def _strange(side: Side, by: Tokenizer) -> str:
 
 
 def long(recipe: Recipe, parts: Sequence[Part], by: Mapping[str, Tokenizer]) -> Iterator[Finding]:
-    """Examples of more symbols than data.max_length; without tokenizers, those that surely have."""
+    """Examples of more tokens than data.max_length; without tokenizers, those that surely have."""
     data = recipe.task.data
     if getattr(recipe.task, "unit", "") == "stream":
         return  # running text has no examples
@@ -84,7 +84,7 @@ def long(recipe: Recipe, parts: Sequence[Part], by: Mapping[str, Tokenizer]) -> 
         if hit and part.name != "test":
             first = min(hit)
             what = (
-                f"more than {data.max_length} symbols: {counted(len(hit), len(part))} of {part.key}"
+                f"more than {data.max_length} tokens: {counted(len(hit), len(part))} of {part.key}"
             )
             place, line = hit[first].place(first), hit[first].lines[first]
             yield finding("data.long", place, what, line, rule[data.on_too_long])

@@ -291,10 +291,10 @@ KINDS = {
         "A part lies far from what was learnt: its mean is more than 2 deviations away.",
         "window.normalise = 'last' or 'window' lets a model follow the level",
     ),
-    # Symbols
+    # Tokens
     "tokenizer.unknown": Kind(
         "warning",
-        "Symbols that the vocabulary lacks: more than 15 %, of characters 0.5 %.",
+        "Tokens that the vocabulary lacks: more than 15 %, of characters 0.5 %.",
         "take tokenizer.kind = 'bpe', a larger tokenizer.vocabulary, or a lower "
         "tokenizer.min_frequency",
     ),
@@ -305,7 +305,7 @@ KINDS = {
         "train it on text like this, or take a larger tokenizer.vocabulary",
     ),
     "tokenizer.coverage": Kind(
-        "note", "Symbols for each word, and the share of unknown ones.", ""
+        "note", "Tokens for each word, and the share of unknown ones.", ""
     ),
     # Going on with a model
     "checkpoint.model": Kind(

@@ -1,4 +1,4 @@
-"""A distribution over the next symbol."""
+"""A distribution over the next token."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Config:
     smoothing: Share = 0.1
     """Label smoothing: this much of the probability is spread over the vocabulary."""
     bias: bool = False
-    """Whether each symbol has a bias."""
+    """Whether each token has a bias."""
 
 
 class Head(nn.Module):

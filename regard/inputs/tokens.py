@@ -1,4 +1,4 @@
-"""Symbols as vectors."""
+"""Tokens as vectors."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from regard.types import Batch, Sequence, Sizes
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Where the vectors come from; what a symbol is, the tokenizer decides."""
+    """Where the vectors come from; what a token is, the tokenizer decides."""
 
     vectors: str = ""
     """A file of pretrained vectors (word2vec's or GloVe's text format) to begin with."""

@@ -20,7 +20,7 @@ class Config(tokens.Config):
     """What is known of a word."""
 
     features: Literal["both", "words", "characters"] = "both"
-    """The word as one symbol, its characters, or both."""
+    """The word as one token, its characters, or both."""
     size: Width = 100
     """Dimension of a word's own vector; with pretrained `vectors`, that of theirs."""
     dropout: Share = 0.0

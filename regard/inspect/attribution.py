@@ -1,4 +1,4 @@
-"""How much each input symbol had to do with an output: integrated gradients.
+"""How much each input token had to do with an output: integrated gradients.
 
 Sundararajan et al. 2017: with f the log-probability of an output (or a number that is said), x the
 embeddings and x′ zero,
@@ -72,12 +72,12 @@ def adaptive(
 
 
 class Attribution(NamedTuple):
-    """What the log-probability of one output symbol, or a number, is made of."""
+    """What the log-probability of one output token, or a number, is made of."""
 
     source: Float[Tensor, "S"]
-    """Of each symbol of the input."""
+    """Of each token of the input."""
     target: Float[Tensor, "T"]
-    """Of each symbol that the decoder has read; those after the output have none."""
+    """Of each token that the decoder has read; those after the output have none."""
     value: float
     """f(x) − f(x′): what they should add up to."""
     error: float

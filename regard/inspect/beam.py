@@ -19,14 +19,14 @@ class Step(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One candidate: a hypothesis's symbol at a step."""
+    """One candidate: a hypothesis's token at a step."""
 
     step: int
     parent: int
     """The node that it continues; −1 for the first symbol."""
     piece: str
     log_prob: float
-    """log p of the symbol, given those before it."""
+    """log p of the token, given those before it."""
     total: float
     """Σ log p up to here."""
     score: float

@@ -152,7 +152,7 @@ def cells(
 def chances(
     names: Sequence[str], values: Sequence[float], alternatives: Sequence[str], title: str
 ) -> "matplotlib.figure.Figure":
-    """The probability of each symbol, down the page, and beside it what else was likely."""
+    """The probability of each token, down the page, and beside it what else was likely."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.5, 0.24 * len(names) + 1.1), layout="constrained")
@@ -221,7 +221,7 @@ def _rgb(colour: str) -> tuple[float, float, float]:
 def scatter(
     points: Sequence[Mapping[str, Any]], title: str, share: float
 ) -> "matplotlib.figure.Figure":
-    """Symbols on two principal components; those of the text are filled."""
+    """Tokens on two principal components; those of the text are filled."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 5), layout="constrained")

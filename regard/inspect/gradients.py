@@ -75,9 +75,9 @@ def reach(
     windows: int = WINDOWS,
     most: int | None = None,
 ) -> list[float]:
-    """What is left of the gradient d symbols back, for d = 0 … length − 1: ‖∂L_T/∂x_{T−d}‖, where
-    x_t is the vector of the symbol read at t; the median over places all over the texts. A model
-    that reads `most` symbols at once is asked no further. Empty if every text is too short. The
+    """What is left of the gradient d tokens back, for d = 0 … length − 1: ‖∂L_T/∂x_{T−d}‖, where
+    x_t is the vector of the token read at t; the median over places all over the texts. A model
+    that reads `most` tokens at once is asked no further. Empty if every text is too short. The
     model is not in training."""
     longest = min(max(map(len, texts)) - 1, most or sys.maxsize)
     if longest < min(length, most or length):

@@ -142,7 +142,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Position:
-    """Tell the model that a symbol stands somewhere else:  x_t + P(t)  becomes  x_t + P(s)."""
+    """Tell the model that a token stands somewhere else:  x_t + P(t)  becomes  x_t + P(s)."""
 
     part: str
     """encoder or decoder."""

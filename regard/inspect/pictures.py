@@ -108,7 +108,7 @@ def _alignment(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
 
 
 def _beam(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
-    yield "beam", partial(figures.tree, view, "Beam search: symbol and score of each candidate")
+    yield "beam", partial(figures.tree, view, "Beam search: token and score of each candidate")
 
 
 def _attribution(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -158,7 +158,7 @@ def _states(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
 def _gradient(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     for part in ("encoder", "decoder"):
         layers = [each for each in view if each["layer"].startswith(part)]
-        for which, of in (("all", "everything said"), ("last", "the last symbol alone")):
+        for which, of in (("all", "everything said"), ("last", "the last token alone")):
             if layers:
                 longest = max((each["labels"] for each in layers), key=len)
                 lines = {each["layer"]: each[which] for each in layers}

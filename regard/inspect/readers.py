@@ -27,7 +27,7 @@ from regard.tasks import Task, positions, translate
 from regard.types import Batch, DecoderState
 
 LENGTH = 20
-"""Symbols that a language model goes on for, if nobody says how many."""
+"""Tokens that a language model goes on for, if nobody says how many."""
 Reader = Callable[[Any, Model, str, Part, str | None, int], Reading]
 
 
@@ -313,7 +313,7 @@ def _found(
 
 
 def _lines(by: Tokenizer, text: str) -> list[int]:
-    """The end of a line is a symbol of its own; there is none after the last."""
+    """The end of a line is a token of its own; there is none after the last."""
     rows = by.encode(text.split("\n"))
     return [symbol for row in rows for symbol in (*row, END)][:-1]
 

@@ -27,7 +27,7 @@ class Reading:
     source: list[str]
     """What stands at each position that the encoder reads."""
     read: list[str] = field(default_factory=list)
-    """Symbols that the decoder reads: at each place it is to say the one of `said`."""
+    """Tokens that the decoder reads: at each place it is to say the one of `said`."""
     said: list[str]
     of: list[str] = field(default_factory=list)
     """What each of `said` is said of: the word that has a tag."""
@@ -39,7 +39,7 @@ class Reading:
     given: int = 0
     """How many of `said` are the user's own and not the model's."""
     source_words: list[tuple[int, int]] = field(default_factory=list)
-    """Which symbols of `source` make a word: from, up to."""
+    """Which tokens of `source` make a word: from, up to."""
     said_words: list[tuple[int, int]] = field(default_factory=list)
     beam: Tree | None = None
     numbers: list[dict[str, Any]] | None = None
@@ -50,7 +50,7 @@ class Reading:
 
 
 def logits(model: Model, batch: Batch) -> Tensor:
-    """All that the head says of a batch: (B, T, V) of symbols, the true beginning being given;
+    """All that the head says of a batch: (B, T, V) of tokens, the true beginning being given;
     without a decoder (B, C) of the whole, or (B, S, C) of each position."""
     head: Any = model.head
     if model.decoder is not None:
@@ -64,12 +64,12 @@ def logits(model: Model, batch: Batch) -> Tensor:
 
 
 def likely(scores: Float[Tensor, "B T V"]) -> Float[Tensor, "B T V"]:
-    """log softmax: the measure of symbols that are said one after the other."""
+    """log softmax: the measure of tokens that are said one after the other."""
     return scores.float().log_softmax(-1)
 
 
 def grouped(by: Tokenizer, symbols: Sequence[int]) -> list[tuple[int, int]]:
-    """The words that the symbols spell: each begins after a blank, a special symbol is one."""
+    """The words that the tokens spell: each begins after a blank, a special symbol is one."""
     starts: list[int] = []
     before = ""
     for place, symbol in enumerate(symbols):

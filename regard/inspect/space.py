@@ -1,4 +1,4 @@
-"""The vectors of a model: of positions, and of symbols among their neighbours."""
+"""The vectors of a model: of positions, and of tokens among their neighbours."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

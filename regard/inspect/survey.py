@@ -31,7 +31,7 @@ from regard.runs import Run
 from regard.tasks import Task
 
 SURE = 0.5
-"""A symbol counts as the translation of another if the dictionary finds it likelier than this."""
+"""A token counts as the translation of another if the dictionary finds it likelier than this."""
 NEAR = {"previous": -1, "itself": 0, "next": 1}
 
 
@@ -69,7 +69,7 @@ class Survey:
     nll: float
     """−log p of an output, on average, with all heads."""
     links: int = 0
-    """Output symbols whose translation the dictionary is sure of."""
+    """Output tokens whose translation the dictionary is sure of."""
     diagonal: float | None = None
     """How often the word at the same share of the sentence is the translation: no skill at all."""
 
@@ -86,7 +86,7 @@ class Survey:
             cells = ["" if v is None else f"{100 * v:.1f}" for v in values]
             rows.append([str(head), *cells, f"{head.spread:.1f}", f"{head.cost:+.4f}"])
         notes = [
-            f"{self.sentences:,} sentences, {self.symbols:,} output symbols, mean −log p "
+            f"{self.sentences:,} sentences, {self.symbols:,} output tokens, mean −log p "
             f"{self.nll:.4f}; the cost is its rise without the head.",
             "previous … last: share of the weight (%) that falls there; spread: over how many "
             "places it is spread.",
@@ -196,7 +196,7 @@ class _Counts:
                 sums[what] = (before[0] + total, before[1] + count)
 
     def _links(self, reading: Reading) -> list[tuple[int, int]]:
-        """(place of an output symbol, its input word), where the dictionary is sure."""
+        """(place of an output token, its input word), where the dictionary is sure."""
         if self._dictionary is None:
             return []
         source = reading.batch["source"][0].tolist()
@@ -236,7 +236,7 @@ def _measures(
         return found | {what: (w.sum(1), w.shape[1]) for what, w in near.items()}
     by_word = np.stack([weights[..., a:b].sum(-1) for a, b in reading.source_words], -1)
     best = by_word.argmax(-1)  # (H, T)
-    # At row t the symbol t − 1 has just been read and symbol t is to be said.
+    # At row t the token t − 1 has just been read and token t is to be said.
     for what, shift in (("says", 0), ("reads", 1)):
         there = [(place + shift, word) for place, word in links if place + shift < rows]
         right = sum((best[:, row] == word for row, word in there), np.zeros(len(weights)))

@@ -21,7 +21,7 @@ ALTERNATIVES = 5
 CHANCES = 64
 """With at most so many labels, the probability of each is shown for each place."""
 ATTRIBUTED, STEPS = 64, 16
-"""Outputs up to this length are attributed; each symbol costs some passes over the whole text. Of
+"""Outputs up to this length are attributed; each token costs some passes over the whole text. Of
 numbers, of which neighbours are alike, this many steps are."""
 STATES = 2**21
 """Numbers of hidden states that a page shows at most; beyond, only their norms."""
@@ -115,7 +115,7 @@ def alignment(seen: Seen, reading: Reading, blocks: Blocks) -> View | None:
     if not crosses:
         return None
     mean = torch.stack(crosses).mean(0)  # (T, S)
-    # Of an input word all its symbols count together, of an output word their mean.
+    # Of an input word all its tokens count together, of an output word their mean.
     columns = torch.stack([mean[:, a:b].sum(1) for a, b in reading.source_words], 1)
     words = torch.stack([columns[a:b].mean(0) for a, b in reading.said_words])
     return {
@@ -230,7 +230,7 @@ def gradient(model: Model, reading: Reading) -> list[View]:
 
 
 def attributions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
-    """How much each symbol that was read has to do with each that was said."""
+    """How much each token that was read has to do with each that was said."""
     count = len(reading.said)
     if reading.numbers is not None:
         places = sorted({round(n * (count - 1) / (STEPS - 1)) for n in range(STEPS)})

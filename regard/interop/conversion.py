@@ -1,6 +1,6 @@
 """Our own weights as a model of CTranslate2, by its specifications.
 
-A converted model speaks in numbers: symbol n is the token "n", so no spelling can be mistaken.
+A converted model speaks in numbers: id n is the token "n", so no spelling can be mistaken.
 What search never writes (padding, start, unknown) has the bias `NEVER` on its logit: it takes no
 probability, as in `regard.search`.
 """

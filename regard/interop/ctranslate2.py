@@ -100,7 +100,7 @@ def obstacle(
     if search.kind == "beam" and search.config.nbest > 1 and not search.config.length_penalty:
         return "without length penalty CTranslate2 gives n results before the n best are found"
     if beams >= sizes.target - len(FORBIDDEN):
-        return f"{beams} beams are too many for {sizes.target} symbols"
+        return f"{beams} beams are too many for {sizes.target} tokens"
     return None
 
 
@@ -170,7 +170,7 @@ class Engine:
 
     `workers` batches of up to `batch` sentences are in work side by side, each on `threads`
     threads. One thread each, and a worker for each core, is the fastest unless there is but one
-    batch. With a `shortlist`, search has only the symbols that the folder's list allows a batch.
+    batch. With a `shortlist`, search has only the tokens that the folder's list allows a batch.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Engine:
         Without `log_probs`, which take a pass of their own, those of each hypothesis are empty.
         """
         if (request.start, request.end, request.forbidden) != (START, END, FORBIDDEN):
-            raise ValueError("the model was converted for other start, end or forbidden symbols")
+            raise ValueError("the model was converted for other start, end or forbidden tokens")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
         chosen = options(search)
@@ -260,7 +260,7 @@ class Engine:
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        """log p of each target's symbols and of its end; forbidden ones have none."""
+        """log p of each target's tokens and of its end; forbidden ones have none."""
         results = self._translator.score_batch(
             [names([*source, END]) for source in sources],
             [names(target) for target in targets],

@@ -129,9 +129,9 @@ translator = Translator(str(folder))
 def translate(line):
     if not line.strip():
         return ""
-    symbols = source.encode(line).ids[: card["longest"]]
-    cap = max(1, int(card["output"]["factor"] * len(symbols)) + card["output"]["extra"])
-    tokens = [str(symbol) for symbol in symbols] + [card["end"]]
+    tokens = source.encode(line).ids[: card["longest"]]
+    cap = max(1, int(card["output"]["factor"] * len(tokens)) + card["output"]["extra"])
+    tokens = [str(token) for token in tokens] + [card["end"]]
     found = translator.translate_batch([tokens], max_decoding_length=cap, **card["search"])
     best = found[0].hypotheses[0]
     return target.decode([int(token) for token in best if token != card["end"]])
@@ -141,6 +141,6 @@ for line in sys.stdin:
     print(translate(line.rstrip("\\n")).replace("\\n", " "), flush=True)
 ```
 
-Symbol n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which
+Id n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which
 is much faster; `Translator(..., inter_threads=N, intra_threads=1)` keeps N cores busy.
 """

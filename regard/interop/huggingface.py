@@ -2,7 +2,7 @@
 
 `save_pretrained` writes config.json and model.safetensors; nothing else is read, and nothing is
 ever unpickled. Marian is the paper's Transformer with post-norm and tied embeddings. It differs
-from our defaults in three ways: the sinusoid stands as [sin | cos], each symbol has a bias, and
+from our defaults in three ways: the sinusoid stands as [sin | cos], each token has a bias, and
 an output starts from the padding symbol.
 
     imported = load(Path("opus-mt-en-de"))
@@ -76,11 +76,11 @@ class Imported:
     weights: dict[str, Tensor]
     """By our names; a tied one once."""
     start: int
-    """The symbol that the decoder reads first."""
+    """The token that the decoder reads first."""
     end: int
-    """The symbol that ends a source and an output."""
+    """The token that ends a source and an output."""
     pad: int
-    """The symbol that fills a row up; it is never written."""
+    """The token that fills a row up; it is never written."""
 
     def model(self) -> Model:
         """The model, ready to predict."""

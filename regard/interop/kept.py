@@ -36,7 +36,7 @@ POSITIONS = "position_encodings/encodings"
 NEAR = 1e-6
 """How far a position's sines may be from those of another processor."""
 DIGITS = 10
-"""Of a symbol, at most."""
+"""Of a token, at most."""
 
 
 def seal(folder: Path, learnt_from: Files) -> None:
@@ -137,7 +137,7 @@ def _text(name: str) -> bytes:
 
 
 def _is_shortlist(path: Path, source: int, target: int) -> bool:
-    """Whether a list says, first for all symbols and then for some of the source, which symbols of
+    """Whether a list says, first for all tokens and then for some of the source, which tokens of
     the target are allowed, and the end always."""
     if path.stat().st_size > (DIGITS + 1) * (target + 1 + (shortlist.EACH + 1) * source):
         return False

@@ -1,6 +1,6 @@
 """How near a converted model is to its original: measured on a few sentences, once per processor.
 
-Both are given the outputs that the original finds, and asked how probable each symbol of them is.
+Both are given the outputs that the original finds, and asked how probable each token of them is.
 (Two outputs that differ have probabilities that cannot be compared.) Beside that counts how often
 both find the same.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SAMPLES = 16
 """Sentences on which a converted model is compared with the original."""
 LIMIT = 0.05
-"""How much log-probability of the original's outputs may be lost, per symbol: their perplexity is
+"""How much log-probability of the original's outputs may be lost, per token: their perplexity is
 then 5 % higher. Numbers of 8 bits cost trained models less than a tenth of it."""
 INT8 = {"int8", "int8_float32"}
 """On a processor these are the same."""
@@ -55,13 +55,13 @@ class Nearness:
 
     sentences: int
     basis: Literal["validation", "random"]
-    """Where they come from: random symbols stand in where the validation part is not there."""
+    """Where they come from: random tokens stand in where the validation part is not there."""
     equal: float
     """The fraction of sentences whose output is the same."""
     difference: float
-    """max |log p − log p′| over the symbols of the original's outputs."""
+    """max |log p − log p′| over the tokens of the original's outputs."""
     loss: float
-    """The mean of log p − log p′ over these: what is lost per symbol, in nats."""
+    """The mean of log p − log p′ over these: what is lost per token, in nats."""
     score: float
     """The largest difference between the scores of both's own outputs: none, if both compute with
     the same numbers."""
@@ -131,7 +131,7 @@ def measure(task: Task, model: Model, engine: "Engine", search: Part) -> Nearnes
 def forced(
     model: Model, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[list[float]]:
-    """log p of each target's symbols and of its end; what is forbidden takes no probability."""
+    """log p of each target's tokens and of its end; what is forbidden takes no probability."""
     training = model.training
     model.eval()
     with torch.inference_mode():
@@ -145,7 +145,7 @@ def forced(
 
 
 def samples(task: Task) -> tuple[list[list[int]], Literal["validation", "random"]]:
-    """Sentences of the validation part, or symbols at random where the data is not there."""
+    """Sentences of the validation part, or tokens at random where the data is not there."""
     longest = task.config.data.max_length
     try:
         lines = [line for line in task.references("validation")[0] if line.strip()]

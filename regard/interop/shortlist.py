@@ -1,7 +1,7 @@
-"""A shortlist: which symbols may stand in a translation, by what stands in the source.
+"""A shortlist: which tokens may stand in a translation, by what stands in the source.
 
 A small decoder spends nearly half of each step on the product with the whole vocabulary, of which
-a sentence needs very little: the symbols that are frequent anyhow, and those that were seen as the
+a sentence needs very little: the tokens that are frequent anyhow, and those that were seen as the
 translation of one of its own, by a dictionary that the training pairs have taught. CTranslate2
 reads the list from a file beside the model, and takes for a batch what its sentences allow
 together.
@@ -18,11 +18,11 @@ from regard.data.store import Store
 from regard.data.tokenizers import END
 
 NAME = "vmap.txt"
-"""What CTranslate2 calls it: a line for each source symbol, the first for all of them."""
+"""What CTranslate2 calls it: a line for each source token, the first for all of them."""
 ALWAYS, EACH = 1500, 100
-"""How many symbols are allowed always, and for each symbol of the source beside them."""
+"""How many tokens are allowed always, and for each token of the source beside them."""
 LINKS = 8_000_000
-"""From how many pairs of symbols it is learnt, at most."""
+"""From how many pairs of tokens it is learnt, at most."""
 
 Ints = NDArray[np.integer]
 
@@ -42,7 +42,7 @@ def _line(key: str, allowed: Ints) -> str:
 
 
 def sample(sources: Store, targets: Store) -> tuple[list[Ints], list[Ints]]:
-    """Pairs from all over the text, as many as have `LINKS` pairs of symbols."""
+    """Pairs from all over the text, as many as have `LINKS` pairs of tokens."""
     order = np.random.default_rng(1).permutation(len(sources))
     links = np.cumsum((sources.lengths[order] + 1) * targets.lengths[order])
     chosen = order[: max(1, int(np.searchsorted(links, LINKS, side="right")))].tolist()

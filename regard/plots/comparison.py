@@ -21,7 +21,7 @@ Curves = Mapping[str, Mapping[str, Curve]]
 Bars = Mapping[str, Mapping[str, Mapping[str, Score]]]
 """{label of the axis: {run: {category: score}}}"""
 Reaches = Mapping[str, Sequence[float]]
-"""{run: norm of a gradient 0, 1, 2 … symbols back}"""
+"""{run: norm of a gradient 0, 1, 2 … tokens back}"""
 
 
 def comparison(
@@ -110,7 +110,7 @@ def _draw_reaches(ax: "matplotlib.axes.Axes", runs: Sequence[str], reaches: Reac
             ax.plot(np.arange(len(left)), left, color=colour, linestyle=style, linewidth=1.3)
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))
-    ax.set(xlabel="symbols back", ylabel="part of the gradient that is left")
+    ax.set(xlabel="tokens back", ylabel="part of the gradient that is left")
 
 
 def _draw_bars(

@@ -85,7 +85,7 @@ Width = Annotated[int, Range(1, 2**17)]
 """Numbers that a vector has."""
 WidthOrZero = Annotated[int, Range(0, 2**17)]
 Length = Annotated[int, Range(1, 10**7)]
-"""Symbols or steps of one sequence."""
+"""Tokens or steps of one sequence."""
 LengthOrZero = Annotated[int, Range(0, 10**7)]
 Symbols = Annotated[int, Range(1, 10**7)]
 """Of a vocabulary."""

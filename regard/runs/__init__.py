@@ -5,7 +5,7 @@
     labels.json                 what may be said of a text or a word, where the task says labels
     series.json                 variables, their means and deviations, where the task forecasts
     choices.txt                 what may be written, where the recipe names a file of it
-    store/                      the training and validation parts as symbols, the texts that are
+    store/                      the training and validation parts as tokens, the texts that are
                                 validated by, pretrained vectors: all that training reads
     manifest.json               size and hash of all that the run was made with
     data.json                   what the readers met: lines used, lines skipped and why

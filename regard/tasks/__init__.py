@@ -34,13 +34,13 @@ class Prediction:
     score: float = 0.0
     """log-probability, normalised by length as the search says."""
     tokens: list[str] = field(default_factory=list)
-    """The symbols, as a person reads them; the end of the sequence is one."""
+    """The tokens, as a person reads them; the end of the sequence is one."""
     log_probs: list[float] = field(default_factory=list)
-    """log-probability of each symbol."""
+    """log-probability of each token."""
     source: list[str] = field(default_factory=list)
-    """The input's symbols."""
+    """The input's tokens."""
     alignment: list[int] = field(default_factory=list)
-    """For each symbol, which of the input's symbols it looked at most."""
+    """For each token, which of the input's tokens it looked at most."""
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     """The n best, the first included, if more than one was asked for."""
     probabilities: dict[str, float] = field(default_factory=dict)
@@ -217,7 +217,7 @@ def check_written_length(what: str, symbols: Sequence[int], model: Model) -> Non
     """Refuse an output that the decoder, which reads START before it, has no positions for."""
     if len(symbols) + 1 > (most := positions(model.decoder)):
         raise UserError(
-            f"{what} has {len(symbols)} symbols, but the model has positions for {most - 1}: "
+            f"{what} has {len(symbols)} tokens, but the model has positions for {most - 1}: "
             "shorten it, or train with a larger model.decoder.limit"
         )
 

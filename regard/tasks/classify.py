@@ -64,7 +64,7 @@ class Config:
     labels: LabelConfig
     """What labels are like."""
     tokenizer: tokenizers.Config
-    """How text becomes symbols."""
+    """How text becomes tokens."""
     batch: batching.Config
     """How large a batch is."""
 
@@ -85,7 +85,7 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("labels.separator: several labels need one")
     check_parts(recipe, "labels")
     longest = config.data.max_length
-    why = f"data.max_length = {longest} and the symbols at both ends ask"
+    why = f"data.max_length = {longest} and the tokens at both ends ask"
     check_positions(recipe, "encoder", longest + EDGES, why)
 
 
@@ -135,7 +135,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     report.include(checked)
     report.used = len(LabelledStore(folder / "store", "train"))
     if not report.used:
-        raise UserError(f"data.train: no text has at most {config.data.max_length} symbols")
+        raise UserError(f"data.train: no text has at most {config.data.max_length} tokens")
     return report
 
 
@@ -163,7 +163,7 @@ def _encode(
     lexicon: Lexicon,
     report: Report,
 ) -> Iterator[tuple[EncodedText, list[int]]]:
-    """Symbols and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
+    """Tokens and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
     data, stream = config.data, zip(found, labels, strict=True)
     while block := list(islice(stream, BLOCK)):
         coded = lexicon.texts([text.text for text, _ in block])

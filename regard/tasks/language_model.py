@@ -1,6 +1,6 @@
 """Language model: vec2seq with x = ∅. What text is like: p(y) = Π_t p(y_t | y₁ … y_{t−1}).
 
-A line's end is the symbol END, with every tokenizer. Either each line is a text of its own, or the
+A line's end is the token END, with every tokenizer. Either each line is a text of its own, or the
 lines are one running text, in which END is what stands between two of them.
 """
 
@@ -44,7 +44,7 @@ VALIDATION = "validation.text"
 POSITIONS = 1024
 """Positions whose logits are held at once."""
 PLACES, PROMPT, LENGTH = 16, 32, 16
-"""In validation: where continuations are asked for, after how many symbols, and their length."""
+"""In validation: where continuations are asked for, after how many tokens, and their length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Output:
     """How long a continuation is."""
 
     length: Length = 200
-    """The most symbols; running text, which has no end, gets as many."""
+    """The most tokens; running text, which has no end, gets as many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Config:
     held_out: HeldOut
     """What is kept from learning, where no files are named for it."""
     tokenizer: tokenizers.Config
-    """How text becomes symbols."""
+    """How text becomes tokens."""
     stream: stream.Config
     """How running text is read."""
     batch: batching.Config
@@ -144,7 +144,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
 
 
 def _encode(config: Config, by: Tokenizer, report: Report) -> Iterator[list[int]]:
-    """Symbols of each line to learn from, its end among them."""
+    """Tokens of each line to learn from, its end among them."""
     data, lines = config.data, config.texts.lines("train", report)
     while block := list(islice(lines, BLOCK)):
         encoded = by.encode([line.text for line in block])
@@ -163,7 +163,7 @@ class Text(NamedTuple):
     characters: int
     """The ends of its lines count as one each."""
     spelling: int
-    """Bits on top of those of the symbols, for what is unknown."""
+    """Bits on top of those of the tokens, for what is unknown."""
 
 
 class Task:
@@ -272,7 +272,7 @@ class Task:
         return found
 
     def _told(self, line: str) -> str:
-        """What its symbols tell of a line: those of words, not how many blanks part them."""
+        """What its tokens tell of a line: those of words, not how many blanks part them."""
         return " ".join(line.split()) if self.config.tokenizer.kind == "word" else line
 
     def _decode(self, symbols: Sequence[int]) -> str:
@@ -282,7 +282,7 @@ class Task:
         return "\n".join(map(self.target.decode, lines))
 
     def window(self, model: Model) -> int | None:
-        """How many symbols a model can hold that hands nothing on; None for one that does."""
+        """How many tokens a model can hold that hands nothing on; None for one that does."""
         assert model.decoder is not None
         if model.decoder.carry(model.start(collate([[END]], self.before, [0]).to(model.device))):
             return None
@@ -291,7 +291,7 @@ class Task:
     def _read(
         self, model: Model, rows: Sequence[Sequence[int]], size: int = 64
     ) -> list[NDArray[np.float32]]:
-        """log p of each symbol of each row, given those before it.
+        """log p of each token of each row, given those before it.
 
         A model that hands on its state knows all of them. Any other reads windows as long as
         those that it has learnt from, and knows at least half a window, but at a row's beginning.
@@ -307,7 +307,7 @@ class Task:
         return [found[n] for n in range(len(rows))]
 
     def _likelihood(self, model: Model, texts: list[Text], size: int = 64) -> dict[str, float]:
-        """Means over all symbols, and over all characters."""
+        """Means over all tokens, and over all characters."""
         model.eval()
         found = self._read(model, [text.symbols for text in texts], size)
         nats = -math.fsum(float(row.sum(dtype=np.float64)) for row in found)
@@ -435,7 +435,7 @@ class Task:
 
 
 def log_probs(model: Model, batch: Batch, window: int | None) -> Float[Tensor, "B T"]:
-    """log p of every symbol of a batch, read in windows that overlap by half, or with the state
+    """log p of every token of a batch, read in windows that overlap by half, or with the state
     handed on from chunk to chunk."""
     read, said = batch["target_in"], batch["target_out"]
     length, overlap = (window, window // 2) if window else (CHUNK, 0)

@@ -1,4 +1,4 @@
-"""Tag: seq2seq, aligned. A label, or a number, for each word, however it is cut into symbols."""
+"""Tag: seq2seq, aligned. A label, or a number, for each word, however it is cut into tokens."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ class Config:
     labels: LabelConfig
     """What tags are like."""
     tokenizer: tokenizers.Config
-    """How a word becomes symbols; its first one stands for it."""
+    """How a word becomes tokens; its first one stands for it."""
     batch: batching.Config
     """How large a batch is."""
 
@@ -133,7 +133,7 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     report.include(checked)
     report.used = len(LabelledStore(folder / "store", "train"))
     if not report.used:
-        raise UserError(f"data.train: no sentence has at most {config.data.max_length} symbols")
+        raise UserError(f"data.train: no sentence has at most {config.data.max_length} tokens")
     return report
 
 
@@ -155,7 +155,7 @@ def _encode(
     lexicon: Lexicon,
     report: Report,
 ) -> Iterator[tuple[EncodedText, Sequence[int]]]:
-    """Symbols and tags of each sentence; too long as the recipe says, cut after a whole word."""
+    """Tokens and tags of each sentence; too long as the recipe says, cut after a whole word."""
     data, stream = config.data, zip(found, tags, strict=True)
     while block := list(islice(stream, BLOCK)):
         coded = lexicon.sentences([each.words for each, _ in block])
@@ -451,7 +451,7 @@ def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
     assert memory is not None
     said, read = memory.states.shape[1], batch["source"].shape[1]
     if said != read:
-        raise RecipeError(f"model.encoder: {said} positions for {read} symbols: no tag fits")
+        raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no tag fits")
     places = batch["first"][..., None].expand(-1, -1, memory.states.shape[-1])
     return memory.states.gather(1, places)
 

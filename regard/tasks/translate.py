@@ -47,7 +47,7 @@ PARTS = {
 }
 SIDES = pairs.SIDES
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
-"""Another engine's search: hypotheses for source symbols (the end not among them)."""
+"""Another engine's search: hypotheses for source tokens (the end not among them)."""
 WATCHED = [f"validation.{side}.text" for side in SIDES]
 """In a run's store: the pairs of the validation part that are translated while training."""
 CHOICES = "choices.txt"
@@ -56,12 +56,12 @@ CHOICES = "choices.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """How long an output may become: factor × the source's symbols + extra; or what it may be."""
+    """How long an output may become: factor × the source's tokens + extra; or what it may be."""
 
     factor: Factor = 2.0
-    """Symbols of output for each symbol of input."""
+    """Tokens of output for each token of input."""
     extra: LengthOrZero = 10
-    """Symbols on top of that."""
+    """Tokens on top of that."""
     choices: str = ""
     """A file, beside those of the data, of all that may be written, one text to a line, such as
     the words of a language: search looks for the best of them. Of itself, any text may be."""
@@ -74,7 +74,7 @@ class Config:
     data: files.Config
     """The text."""
     tokenizer: tokenizers.Config
-    """How text becomes symbols."""
+    """How text becomes tokens."""
     pairs: pairs.Config
     """Which way the pairs are learnt."""
     batch: batching.Config
@@ -323,7 +323,7 @@ class Task:
         """Exactly one output per input, in order, whatever the batch size; empty for empty.
 
         What the source's vocabulary lacks is read as the unknown symbol, and the status says so.
-        No output has more than `length` symbols, nor more than the recipe allows its input.
+        No output has more than `length` tokens, nor more than the recipe allows its input.
         """
         if model.training:  # to ask costs less than to tell every layer
             model.eval()
@@ -369,7 +369,7 @@ class Task:
         numbers: list[int],
         length: int | None = None,
     ) -> Request:
-        """What is asked of search for these source symbols."""
+        """What is asked of search for these source tokens."""
         if self.choices is not None:
             self._check_begun(self.choices, forced)
             self.choices.to(model.device)
@@ -387,12 +387,12 @@ class Task:
     def _caps(
         self, sources: list[list[int]], forced: list[list[int]], length: int | None
     ) -> list[int]:
-        """The most symbols of each output: no choice is cut short."""
+        """The most tokens of each output: no choice is cut short."""
         output, longest = self.config.output, max(map(len, forced))
         if self.choices is not None:
             return [self.choices.longest + 1] * len(sources)
         if length is not None and length <= longest:
-            raise RecipeError(f"length: {length} symbols, but what is forced has {longest}")
+            raise RecipeError(f"length: {length} tokens, but what is forced has {longest}")
         caps = [
             max(int(output.factor * len(source)) + output.extra, len(prefix) + 1)
             for source, prefix in zip(sources, forced, strict=True)
@@ -403,7 +403,7 @@ class Task:
         for prefix in set(map(tuple, forced)) - {()}:
             if not choices.begin(prefix):
                 symbols = " ".join(self.target.pieces(prefix))
-                raise RecipeError(f"prefix: no choice begins with its symbols, {symbols}")
+                raise RecipeError(f"prefix: no choice begins with its tokens, {symbols}")
 
     def _search(
         self, model: Model, sources: list[list[int]], request: Request, search: Part

@@ -179,7 +179,7 @@ def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
         mean = math.fsum(line["bits"] for line in found) / sum(line["characters"] for line in found)
         bits = f", {mean:.4f} bits per character"
     errors.print(
-        f"{len(found):,} texts, {count:,} symbols: log-probability {total:.2f}, "
+        f"{len(found):,} texts, {count:,} tokens: log-probability {total:.2f}, "
         f"perplexity {perplexity(-total / count):.4f}{bits}",
         markup=False,
     )

@@ -66,7 +66,7 @@ def inspect(
             Without a text, as a table on stdout; with one, as a view of the page.
         sentences: Of the validation part, for that survey.
         target: Take this for the output, instead of what the model would say.
-        length: Symbols that a language model goes on for.
+        length: Tokens that a language model goes on for.
         beams: Hypotheses that beam search keeps.
         png: A folder for the views as PNG pictures.
         svg: A folder for the views as SVG pictures.

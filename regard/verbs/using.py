@@ -206,12 +206,12 @@ def predict(
         length_penalty: Exponent of the length by which a score is divided.
         min_length: Fewest tokens of an output; the prompt of a language model is no part of it.
         temperature: Above 1 samples more freely, below 1 more safely.
-        top_k: Sample among this many symbols; 0 for all.
-        top_p: Sample among the likeliest symbols that have this probability together.
+        top_k: Sample among this many tokens; 0 for all.
+        top_p: Sample among the likeliest tokens that have this probability together.
         seed: Another seed, other samples.
         prefix: What every output must begin with: a part of it, in its score and length, too.
         choices: A file of all that may be written, one text to a line; none: anything may.
-        length: Most symbols of an output, if not as the recipe says; where the input's length
+        length: Most tokens of an output, if not as the recipe says; where the input's length
             bounds them, only fewer.
         format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
         checkpoint: Which checkpoint.

@@ -260,7 +260,7 @@ def test_checkpoints_are_replayed_and_runs_stand_side_by_side(
 
 
 def test_a_long_text_stays_usable(opened: Opened, tmp_path: Path):
-    """512 symbols, 12 layers, 12 heads: at most 20 MB, and the first view within a second."""
+    """512 tokens, 12 layers, 12 heads: at most 20 MB, and the first view within a second."""
     dice = np.random.default_rng(1)
     blocks = Blocks()
     layers = []

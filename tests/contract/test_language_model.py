@@ -103,7 +103,7 @@ def untrained(table: dict[str, Any], to: Path) -> tuple[Task, Model]:
 
 
 def uniform(model: Model) -> Model:
-    """All weights 0: every symbol has probability 1 / V."""
+    """All weights 0: every token has probability 1 / V."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -133,7 +133,7 @@ def test_validation_is_recorded_and_the_best_update_is_kept(trained: Predictor):
     assert [r["update"] for r in records] == [60, 120]
     for record in records:
         assert record["perplexity"] == pytest.approx(math.exp(record["nll"]))
-        # Of characters, one symbol is one character.
+        # Of characters, one token is one character.
         assert record["bits_per_character"] == pytest.approx(record["nll"] / math.log(2))
     best = min(records, key=lambda r: r["bits_per_character"])["update"]
     assert trained.run.find("final").progress()["best_update"] == best
@@ -441,7 +441,7 @@ def test_one_output_per_input_in_order_whatever_the_batch(trained: Predictor):
 def test_the_score_of_a_continuation_is_its_probability(trained: Predictor):
     [found] = trained.predictions(["abc"], search="greedy", length=8)
     [whole] = trained.score(["abc" + found.text])
-    # Forbidden symbols take no probability in a search, which the model gives next to none.
+    # Forbidden tokens take no probability in a search, which the model gives next to none.
     assert found.score == pytest.approx(sum(whole["log_probs"][3:11]), abs=0.05)
     assert found.log_probs == pytest.approx(whole["log_probs"][3:11], abs=0.02)
 
@@ -488,7 +488,7 @@ def test_the_score_is_by_length_as_the_search_says(fresh: tuple[Task, Model]):
 
 
 def test_log_probs_are_those_of_score(fresh: tuple[Task, Model]):
-    """But for the symbols that are never written, which take no probability in a search."""
+    """But for the tokens that are never written, which take no probability in a search."""
     task, model = fresh
     for prompt in ("", "ab", "a§c"):
         [found] = task.predict(model, [prompt], GREEDY, length=6)

@@ -201,7 +201,7 @@ def test_every_encoder_learns_one_batch_by_heart(encoder: str, crf: bool, tmp_pa
 def test_an_encoder_that_gives_other_positions_is_refused(folder: Path, tmp_path: Path):
     made = table(folder, model={"encoder": {"kind": "linear", "window": 3}})
     task, model = untrained(made, tmp_path / "run")
-    with pytest.raises(RecipeError, match=r"model.encoder: \d+ positions for \d+ symbols"):
+    with pytest.raises(RecipeError, match=r"model.encoder: \d+ positions for \d+ tokens"):
         task.loss(model, task.batches(1).at(Position(0, 0)))
 
 

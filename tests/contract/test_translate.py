@@ -249,7 +249,7 @@ def test_a_line_that_cannot_be_read_keeps_its_place_in_evaluation(tmp_path: Path
 def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
     forced = " ".join(["Haus", "Baum"] * 40)
     assert predictor.predict(["ka"], prefixes=[forced])[0].startswith(forced)
-    with pytest.raises(RecipeError, match="length: 80 symbols, but what is forced has 80"):
+    with pytest.raises(RecipeError, match="length: 80 tokens, but what is forced has 80"):
         predictor.predict(["ka"], prefixes=[forced], length=80)
 
 
@@ -385,7 +385,7 @@ def test_choices_of_the_recipe_go_with_the_run(tmp_path: Path):
     run = prepared(tmp_path, "output.choices=choices.txt")
     path.unlink()
     met = json.loads((run.folder / "data.json").read_text(encoding="utf-8"))
-    assert met["skipped"]["symbols that no training text has"] == 1
+    assert met["skipped"]["tokens that no training text has"] == 1
     assert met["skipped"]["more than 20 tokens (data.max_length)"] == 1
     right = (folder / "validation.target").read_text(encoding="utf-8").splitlines()
     lacking = sum(line not in CHOSEN for line in right)
@@ -411,7 +411,7 @@ def test_a_run_with_choices_is_used_by_all(tmp_path: Path):
 
 
 def test_what_the_choices_lack_is_told_by_what_can_be_written(tmp_path: Path):
-    """Case is lost in these symbols, so “HAUS” is what “haus” is; of several answers one does."""
+    """Case is lost in these tokens, so “HAUS” is what “haus” is; of several answers one does."""
     folder = tmp_path / "corpus"
     recipe = corpus.write(folder)
     choices(folder, "haus", "BAUM  rot")
@@ -430,9 +430,9 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     path = choices(tmp_path, *CHOSEN, "zz")
     bound = regard.load(folder, choices=path)
     assert bound.notes == [
-        "1 × symbols that no training text has:", f"  {path}:5: “zz”"
+        "1 × tokens that no training text has:", f"  {path}:5: “zz”"
     ]  # fmt: skip
-    with pytest.raises(RecipeError, match="prefix: no choice begins with its symbols, rot"):
+    with pytest.raises(RecipeError, match="prefix: no choice begins with its tokens, rot"):
         bound.predict(["ka"], prefixes=["rot"])
     assert bound.predict(["ka"], prefixes=["Baum"]) == ["Baum rot"]
     with pytest.raises(RecipeError, match=r"length: the choices say how long .*; leave it out"):
@@ -449,7 +449,7 @@ def test_choices_that_cannot_be(predictor: regard.Predictor, tmp_path: Path):
     path.write_bytes(b"Haus\n\xff\n")
     with pytest.raises(UserError, match=r"choices\.txt:2: not UTF-8"):
         regard.load(folder, choices=path)
-    with pytest.raises(RecipeError, match="prefix: no choice begins with its symbols, Haus"):
+    with pytest.raises(RecipeError, match="prefix: no choice begins with its tokens, Haus"):
         regard.load(folder, choices=CHOSEN).predict(["ka"], prefixes=["Haus Haus"])
     assert regard.load(folder, choices=["Haus", "zz"]).notes[1:] == ["  choices:2: “zz”"]
     assert regard.load(folder, choices="none").predict(LINES) == predictor.predict(LINES)

@@ -266,7 +266,7 @@ def in_tensors(path: Path, chance: Chance) -> None:
 
 
 def in_numbers(path: Path, chance: Chance) -> None:
-    """A symbol, a border, a value."""
+    """A token, a border, a value."""
     form = {".tokens": "<H", ".offsets": "<q", ".npy": "<d"}[path.suffix]
     every: dict[str, list[Any]] = {
         "<H": [0, 1, 2, 3, 4, 5, 9, 255, 256, 2**15, 2**16 - 1],

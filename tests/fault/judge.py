@@ -220,7 +220,7 @@ def choices(before: Path, now: Path) -> None:
 
 
 def shortlist(before: Path, now: Path) -> None:
-    """For all symbols, then for some of the source: those that are allowed, the end always."""
+    """For all tokens, then for some of the source: those that are allowed, the end always."""
     folder, run = before.parent, before.parents[2]
     sides = [run / f"{side}.tokenizer.json" for side in ("source", "target")]
     source, target = (set(map(str, range(len(_pieces(strict(path)))))) for path in sides)
@@ -290,7 +290,7 @@ def offsets(before: Path, now: Path) -> None:
 
 
 def tokens(before: Path, now: Path) -> None:
-    """A count of pieces or letters must be what it was; symbols and labels may be others."""
+    """A count of pieces or letters must be what it was; tokens and labels may be others."""
     run, (part, kind, _) = before.parents[1], now.name.split(".")
     data, was = now.read_bytes(), before.read_bytes()
     must(len(data) == len(was) and (kind not in ("pieces", "letters") or data == was))

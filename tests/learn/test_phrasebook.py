@@ -37,4 +37,4 @@ def test_the_phrasebook_is_learnt(tmp_path: Path):
     scores, _ = model.evaluate("test")
     assert scores["bleu"].value >= 35
     losses = [r["nll"] for r in model.run.records() if r["kind"] == "validation"]
-    assert losses[-1] < losses[0] < 7.3, "a uniform guess among 1,500 symbols costs log 1500 = 7.3"
+    assert losses[-1] < losses[0] < 7.3, "a uniform guess among 1,500 tokens costs log 1500 = 7.3"

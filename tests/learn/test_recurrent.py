@@ -132,7 +132,7 @@ def test_misspelt_words_are_found_in_what_was_learnt(tmp_path: Path):
 
 @pytest.mark.timeout(300)
 def test_attention_is_ahead_of_one_vector_for_all(tmp_path: Path):
-    """Twelve symbols, each replaced by the next of the alphabet: one vector holds too little."""
+    """Twelve tokens, each replaced by the next of the alphabet: one vector holds too little."""
     letters = "abcdefgh"
     after = dict(zip(letters, letters[1:] + letters[:1], strict=True))
     exact = {}

@@ -44,7 +44,7 @@ Floats = NDArray[np.floating]
 
 @pytest.fixture(scope="module")
 def reverser() -> tuple[Model, Recipe]:
-    """Has learnt to write three to six symbols backwards, more or less."""
+    """Has learnt to write three to six tokens backwards, more or less."""
     torch.manual_seed(1)
     shared = ("tokenizer.joint=true", "model.tie=all", "model.dim=32")
     recipe = recipe_of(*shared, dropout=0.0, norm="pre", layers=2)

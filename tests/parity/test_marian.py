@@ -141,7 +141,7 @@ def test_the_gradients_are_the_same() -> None:
 def test_greedy_search_writes_the_same() -> None:
     """Both searches with their own caches, from the same start symbol to the same end."""
     other, given, cap, end = make(0.14, tie_word_embeddings=False), batch(), 17, 28
-    # After symbol n it mostly says n + 5; tied, it would repeat itself.
+    # After token n it mostly says n + 5; tied, it would repeat itself.
     other.lm_head.weight.data.copy_(other.model.decoder.embed_tokens.weight.roll(5, 0))
     other.final_logits_bias.mul_(0.14)
     found = imported(other)

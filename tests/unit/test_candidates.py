@@ -10,7 +10,7 @@ from regard.search.beam import LONG, _candidates
 def test_no_better_continuation_is_left_out(symbols: int) -> None:
     size, width = 7, 5
     log_probs = torch.randn(size, width, symbols).log_softmax(-1)
-    log_probs[:, :, 1] = -torch.inf  # a forbidden symbol
+    log_probs[:, :, 1] = -torch.inf  # a forbidden token
     totals = 3 * torch.randn(size, width)
     totals[:3, 1:] = -torch.inf  # copies that cannot be
     sums, found, chances, origins = _candidates(totals, log_probs)

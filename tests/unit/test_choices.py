@@ -1,4 +1,4 @@
-"""Texts to choose among: the tree of their symbols, and every search that is bound to it."""
+"""Texts to choose among: the tree of their tokens, and every search that is bound to it."""
 
 from itertools import product
 from math import log

@@ -377,7 +377,7 @@ def test_score(call, tmp_path: Path):
     assert [float(column[0]) for column in columns] == pytest.approx(
         [each["log_prob"] for each in detailed], abs=1e-4
     )
-    assert "3 texts, 6 symbols" in plain.err
+    assert "3 texts, 6 tokens" in plain.err
     assert len(call("score", run).lines) == 10, "the test part"
     assert call("score", run, files[0]).code == 2
     (tmp_path / "target").write_text("Haus\n", encoding="utf-8")

@@ -141,7 +141,7 @@ def test_language_models_of_lines_and_of_running_text(tmp_path: Path):
     score = lines.scores["bits_per_character"]
     assert score.low is not None and score.high is not None
     assert score.low < score.value < score.high
-    # Bits are of the same characters, whatever the symbols; perplexity is of each one's symbols.
+    # Bits are of the same characters, whatever the tokens; perplexity is of each one's tokens.
     warned = {note.split("|")[0]: "signatures differ" in note for note in told.notes()}
     assert warned == {"bits_per_character": False, "perplexity": True}
 

@@ -234,7 +234,7 @@ OTHERS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ("command line, model.encodr.heads=2: model.encodr: ", "did you mean 'encoder'?"),
     ),
     (("search.kind=greedy",), ("search.beams: no such key",)),
-    (("data.max_length=1", "tokenizer.kind=character"), ("data.max_length: ", "≤ 1 symbols")),
+    (("data.max_length=1", "tokenizer.kind=character"), ("data.max_length: ", "≤ 1 tokens")),
 ]
 TEXTS: list[tuple[str, str, tuple[str, ...]]] = [
     ("[train]", "[trian]", ("trian: no such key; did you mean 'train'?",)),

@@ -39,7 +39,7 @@ every_search = pytest.mark.parametrize(("module_", "options"), SEARCHES)
 
 
 def make(name: str) -> Model:
-    """A language model of seven symbols whose distributions have peaks."""
+    """A language model of seven tokens whose distributions have peaks."""
     kind, settings = DECODERS[name]
     decoder = Part(kind, module("decoders", kind).Config(**settings))
     head = Part("vocabulary", module("heads", "vocabulary").Config(bias=True))
@@ -51,7 +51,7 @@ def make(name: str) -> Model:
 
 
 def prompts(*lengths: int) -> list[list[int]]:
-    """Texts of so many symbols after the first."""
+    """Texts of so many tokens after the first."""
     chance = torch.Generator().manual_seed(3)
     return [[START, *torch.randint(END, 7, (n,), generator=chance).tolist()] for n in lengths]
 
@@ -73,7 +73,7 @@ def ask(
 def chances(
     model: Model, text: list[int], said: tuple[int, ...], *, minimum: int = 0
 ) -> list[float]:
-    """log p of each symbol after a text, of those that may stand there, by one pass over all."""
+    """log p of each token after a text, of those that may stand there, by one pass over all."""
     tokens = torch.tensor([[*text, *said[:-1]]])
     with torch.inference_mode():
         hidden, _ = model.decode(tokens, model.start(Batch(tensors={}, ids=(0,), targets=0)))
@@ -154,7 +154,7 @@ def test_a_position_that_is_changed_is_that_of_every_row() -> None:
 def test_a_continuation_does_not_depend_on_its_batch(
     name: str, module_: ModuleType, options: dict[str, Any]
 ) -> None:
-    """Not within one window of nine symbols, and not over several of them."""
+    """Not within one window of nine tokens, and not over several of them."""
     model, texts, numbers = make(name), prompts(6, 0, 2, 30, 6), (7, 8, 9, 10, 11)
     options = options | {"min_length": 15, "window": 9 if name == "learned" else None}
     together = ask(model, texts, module_, 20, numbers=numbers, **options)
@@ -182,7 +182,7 @@ def test_a_minimum_counts_from_the_end_of_the_prompt(
 
 @pytest.mark.parametrize("minimum", [0, 7])
 def test_what_was_written_in_windows_before_counts(minimum: int) -> None:
-    """Windows of five: two symbols are read again, three are new, all of them are scored."""
+    """Windows of five: two tokens are read again, three are new, all of them are scored."""
     model, texts = make("learned"), prompts(2, 9)
     settings = {"beams": 4, "nbest": 2, "length_penalty": 0.7, "min_length": minimum, "window": 5}
     for found in ask(model, texts, beam, 17, **settings):

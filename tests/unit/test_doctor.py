@@ -431,7 +431,7 @@ def test_the_full_examination_tells_counts_coverage_and_cost(made, tmp_path):
     assert codes(found, "error") == []
     said = {each.code: each.what for each in found}
     assert said["data.counts"] == "examples: train 200, validation 10, test 10"
-    assert "13 symbols: train 1.00 a word, 0.00% unknown" in said["tokenizer.coverage"]
+    assert "13 tokens: train 1.00 a word, 0.00% unknown" in said["tokenizer.coverage"]
     assert "for 20 updates" in said["cost.time"]
     assert {"cost.memory", "cost.disk"} <= said.keys()
     assert not (tmp_path / "run").exists()

@@ -82,7 +82,7 @@ def test_the_lstm_keeps_more_of_the_gradient_than_the_rnn() -> None:
 
 
 def test_reach_counts_from_the_last_symbol() -> None:
-    """A model that sees the last symbol alone has no gradient farther back."""
+    """A model that sees the last token alone has no gradient farther back."""
     net = language_model("rnn", rnn.Config(cell="rnn_relu"))
     layer: Any = net.decoder.layers[0]  # type: ignore[union-attr]
     with torch.no_grad():
@@ -94,7 +94,7 @@ def test_reach_counts_from_the_last_symbol() -> None:
 
 
 def test_a_state_has_been_in_use_before_its_gradient_is_told():
-    """The same symbol again and again brings the state to rest, so how much is asked for does not
+    """The same token again and again brings the state to rest, so how much is asked for does not
     change what is told; from a state of zeros it would."""
     net = language_model("rnn", rnn.Config(cell="rnn_tanh"))
     texts = [[5] * 400]

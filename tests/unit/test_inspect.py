@@ -251,7 +251,7 @@ def test_an_activation_can_be_replaced():
 
 
 def test_a_position_can_be_told_to_be_another():
-    """Two symbols that swap their positions' encodings are, to attention, two swapped symbols."""
+    """Two tokens that swap their positions' encodings are, to attention, two swapped tokens."""
     model, given = make(), batch()
     swapped = given["source"].clone()
     swapped[:, [1, 4]] = swapped[:, [4, 1]]
@@ -325,7 +325,7 @@ def test_integrated_gradients_agree_with_captum():
     source, target = embeddings(model, given)
 
     def function(path: Tensor) -> Tensor:
-        """log p of the symbol that follows the first three, of vectors (N, S + T, D)."""
+        """log p of the token that follows the first three, of vectors (N, S + T, D)."""
         many = repeated(given, len(path))
         encoder: Any = model.encoder
         real = torch.ones(len(path), S, dtype=torch.bool)

@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_where_heads_look_is_counted(run: Run):
-    """A head that looks at the previous symbol alone, and one that looks everywhere."""
+    """A head that looks at the previous token alone, and one that looks everywhere."""
     previous = np.eye(4, k=-1)
     previous[0, 0] = 1
     weights = np.stack([previous, np.full((4, 4), 1 / 4)])
@@ -39,7 +39,7 @@ def test_where_heads_look_is_counted(run: Run):
 
 
 def test_alignment_is_counted_by_words(run: Run):
-    """Of words (0, 1) and (1, 3): symbols 1 and 2 together outweigh symbol 0."""
+    """Of words (0, 1) and (1, 3): tokens 1 and 2 together outweigh token 0."""
     task, model = run.task, run.model()
     reading = read(run, task, model, "a dog", report.search(run, report.Options()), target="a dog")
     object.__setattr__(reading, "source_words", [(0, 1), (1, 3)])

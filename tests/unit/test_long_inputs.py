@@ -14,7 +14,7 @@ from tests import small_runs
 from tests.small_runs import BLOCKS
 
 LONGEST = 6
-# What stands beside a text of LONGEST symbols: START and END, END or START, nothing.
+# What stands beside a text of LONGEST tokens: START and END, END or START, nothing.
 BESIDE = {"classify": 2, "translate": 1, "language_model": 1, "tag": 0}
 LINE = "a dog runs"
 EXACT, LONG = " ".join(["dogs"] * LONGEST), " ".join(["dogs"] * 40)
@@ -91,10 +91,10 @@ def test_a_target_without_positions_is_refused_by_its_line(tmp_path: Path):
     found = predictor("translate", tmp_path)
     [fits] = found.score([LONG], [EXACT])
     assert (fits["status"], len(fits["log_probs"])) == ("cut", LONGEST + 1)
-    wrong = r"^line 2: the target has 40 symbols, but the model has positions for 6: shorten it"
+    wrong = r"^line 2: the target has 40 tokens, but the model has positions for 6: shorten it"
     with pytest.raises(UserError, match=wrong):
         found.score([LINE, LINE], [EXACT, LONG])
-    with pytest.raises(UserError, match=r"^prefix: it has 40 symbols, but the model has positions"):
+    with pytest.raises(UserError, match=r"^prefix: it has 40 tokens, but the model has positions"):
         found.predict([LINE], prefixes=[LONG])
 
 

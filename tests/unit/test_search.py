@@ -96,7 +96,7 @@ def ask(caps: list[int], **options: Any) -> Request:
 
 
 def chances(table: Tensor, symbols: tuple[int, ...], allowed: tuple[int, ...]) -> list[float]:
-    """log p of each of the symbols among the allowed ones, from the table alone."""
+    """log p of each of the tokens among the allowed ones, from the table alone."""
     path = (START, START, *symbols)
     result = []
     for before, last, symbol in zip(path, path[1:], path[2:], strict=False):
@@ -490,7 +490,7 @@ def test_a_seed_fixes_the_sample() -> None:
     ],
 )
 def test_distribution(options: dict[str, Any], expected: list[float]) -> None:
-    order = [2, 0, 3, 1]  # symbols are not sorted by their probability
+    order = [2, 0, 3, 1]  # tokens are not sorted by their probability
     log_probs = torch.tensor([[[0.5, 0.25, 0.15, 0.1]]]).log()[..., order]
     probs = sample.distribution(log_probs, sample.Config(**options))[0, 0]
     wanted = torch.tensor(expected, dtype=torch.float64)[order]

@@ -1,4 +1,4 @@
-"""The file that CTranslate2 reads: what may always be written, and for each symbol of a source."""
+"""The file that CTranslate2 reads: what may always be written, and for each token of a source."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_the_file_has_what_is_always_allowed_and_the_best_of_each(
     targets = [np.array(row) for row in ([DAS, HAUS], [DAS, BUCH])]
     shortlist.write(sources, targets, tmp_path)
     lines = (tmp_path / shortlist.NAME).read_text().splitlines()
-    assert lines[0] == f"\t{END} {DAS}", "the end, and the most frequent symbol"
+    assert lines[0] == f"\t{END} {DAS}", "the end, and the most frequent token"
     assert dict(line.split("\t") for line in lines[1:]) == {
         str(THE): str(DAS), str(HOUSE): str(HAUS), str(BOOK): str(BUCH)
     }  # fmt: skip
@@ -36,7 +36,7 @@ def test_a_large_text_is_sampled_and_always_alike(
     Store.write(tmp_path, ["source", "target"], 200, rows)
     stores = [Store(tmp_path, name) for name in ("source", "target")]
     sources, targets = shortlist.sample(*stores)
-    assert len(sources) == 10, "(1 + 1) · 3 pairs of symbols each"
+    assert len(sources) == 10, "(1 + 1) · 3 pairs of tokens each"
     assert max(int(source[0]) for source in sources) > 60, "not the first alone"
     for source, target in zip(sources, targets, strict=True):
         assert target.tolist() == [source[0], source[0] + 1, source[0] + 2]

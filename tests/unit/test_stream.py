@@ -20,7 +20,7 @@ SIZES = [(101, 3, 7), (211, 5, 13), (29, 7, 11), (5, 5, 3), (23, 1, 23), (24, 1,
 
 
 def streams(size: int, rows: int, length: int, seed: int = 1) -> Streams:
-    """Over the text 100, 101, …, so that a symbol tells its place."""
+    """Over the text 100, 101, …, so that a token tells its place."""
     config = Config(streams=rows, length=length)
     return Streams(np.arange(100, 100 + size, dtype=np.uint16), BEFORE, config, seed)
 
@@ -78,7 +78,7 @@ def test_epochs_and_seeds_cut_the_text_at_other_places():
 
 def test_too_little_text_is_refused():
     assert len(epoch(streams(7, 7, 11), 0)) == 1
-    with pytest.raises(UserError, match=r"6 symbols are too few for 7 streams.*stream\.streams"):
+    with pytest.raises(UserError, match=r"6 tokens are too few for 7 streams.*stream\.streams"):
         streams(6, 7, 11)
 
 
@@ -151,7 +151,7 @@ def test_shares_that_leave_nothing_are_refused():
         HeldOut(validation=0.5, test=0.5)
 
 
-# Symbols
+# Tokens
 
 
 def test_spelling_costs_a_byte_per_byte_and_one_for_the_end():

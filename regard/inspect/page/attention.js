@@ -55,7 +55,7 @@
     const reference = view.layers[layer];
     const matrix = head < 0 ? await regard.mean(reference) : await regard.matrix(reference, head);
     const which = head < 0 ? "mean of all heads" : `head ${head}`;
-    // A row of cross-attention stands between two symbols: the one just read, the one to be said.
+    // A row of cross-attention stands between two tokens: the one just read, the one to be said.
     const between = view.rows === "said" && reading.read.length;
     const rows = between ? reading.said.map((piece, n) => `${reading.read[n]} → ${piece}`) : reading[view.rows];
     const options = {

@@ -32,7 +32,7 @@
     for (let at = n; at >= 0; at = nodes[at].parent) path.unshift(nodes[at].piece);
     return [
       make("strong", null, make("bdi", { text: path.map((p) => regard.label(p)).join(" ") })),
-      make("span", { text: `: log p of the last symbol ${regard.number(node.log_prob)}, of all ${regard.number(node.total)}, score ${regard.number(node.score)}. ${node.why}.` }),
+      make("span", { text: `: log p of the last token ${regard.number(node.log_prob)}, of all ${regard.number(node.total)}, score ${regard.number(node.score)}. ${node.why}.` }),
     ];
   }
 
@@ -70,7 +70,7 @@
     const toggle = make("input", { type: "checkbox", onchange: () => choice.set({ dropped: toggle.checked }) });
     toggle.checked = choice.value.dropped;
     const element = make("div", { "data-view": "beam" },
-      make("p", { class: "hint", text: "Every hypothesis that was considered. A box is a candidate: its symbol, and its score Σ log p / nᵅ so far; the best of each step stands on top." }),
+      make("p", { class: "hint", text: "Every hypothesis that was considered. A box is a candidate: its token, and its score Σ log p / nᵅ so far; the best of each step stands on top." }),
       make("div", { class: "bar" }, make("label", null, toggle, "show candidates that were dropped at once"),
         make("span", { class: "legend" }, ...Object.entries(FATES).map(([name, text]) => make("span", { class: "group" },
           make("span", { class: "dot", style: { background: `var(--${name})` }, "aria-hidden": "true" }), text)))),

@@ -4,7 +4,7 @@
   const regard = (globalThis.regard ??= {});
   const { make } = regard;
   const TITLES = {
-    previous: "on the previous symbol", itself: "on itself", next: "on the next symbol", first: "on the first", last: "on the last",
+    previous: "on the previous token", itself: "on itself", next: "on the next token", first: "on the first", last: "on the last",
     says: "on the word to say", reads: "on the word just read", spread: "spread over", cost: "cost of being without it",
   };
   const HINTS = {
@@ -31,9 +31,9 @@
     const heads = found.heads.map((head) => ({ ...head, ...head.weights }));
     const most = Math.max(...heads.map((head) => head.cost ?? 0), 1e-9);
     heads.forEach((head) => { head.most = most; });
-    const chance = found.diagonal === null ? "" : ` Among ${found.links.toLocaleString("en")} output symbols whose translation is known, the word at the same share of the sentence is it for ${(100 * found.diagonal).toFixed(1)} %: that is no skill at all.`;
+    const chance = found.diagonal === null ? "" : ` Among ${found.links.toLocaleString("en")} output tokens whose translation is known, the word at the same share of the sentence is it for ${(100 * found.diagonal).toFixed(1)} %: that is no skill at all.`;
     return make("div", { "data-view": "heads" },
-      make("p", { class: "hint", text: `Means over ${found.sentences.toLocaleString("en")} sentences. The cost is the rise of the mean −log p of their ${found.symbols.toLocaleString("en")} true output symbols, ${regard.number(found.nll, 4)} with all heads.${chance}` }),
+      make("p", { class: "hint", text: `Means over ${found.sentences.toLocaleString("en")} sentences. The cost is the rise of the mean −log p of their ${found.tokens.toLocaleString("en")} true output tokens, ${regard.number(found.nll, 4)} with all heads.${chance}` }),
       ...["encoder", "decoder", "cross"].filter((kind) => heads.some((head) => head.kind === kind)).flatMap((kind) => [
         make("h3", { text: kind }), make("p", { class: "hint", text: HINTS[kind] }), table(kind, heads.filter((head) => head.kind === kind))]));
   };

@@ -50,7 +50,7 @@
       const parts = unique(reading.gradient.map((g) => g.layer.split(".")[0]));
       element.replaceChildren(
         make("p", { class: "hint", text: `How much ${reading.numbers ? "the numbers that are said" : "the log-probability"} would change with each position's state: the norm of the gradient. Where it falls towards the beginning, what stands there is hardly learnt from.` }),
-        make("div", { class: "bar" }, regard.choice("Of", [["all", "everything that is said"], ["last", "the last symbol alone"]], choice.value.target, (value) => choice.set({ target: value }))),
+        make("div", { class: "bar" }, regard.choice("Of", [["all", "everything that is said"], ["last", "the last token alone"]], choice.value.target, (value) => choice.set({ target: value }))),
         ...parts.map((part) => {
           const layers = reading.gradient.filter((g) => g.layer.startsWith(part));
           return regard.chart({

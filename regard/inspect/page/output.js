@@ -1,4 +1,4 @@
-// What was said: how sure the model was of each word and symbol, and what else it might have said;
+// What was said: how sure the model was of each word and token, and what else it might have said;
 // for tags, which of them like to follow which.
 "use strict";
 (() => {
@@ -7,7 +7,7 @@
   const percent = (p) => (p > 0 && p < 0.0005 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`);
 
   // What a thing that is said is called.
-  const what = (reading) => (reading.of.length ? "tag" : reading.read.length ? "symbol" : "label");
+  const what = (reading) => (reading.of.length ? "tag" : reading.read.length ? "token" : "label");
 
   function words(reading) {
     const { words, rows } = reading.tokens;
@@ -21,7 +21,7 @@
     }));
   }
 
-  function symbols(reading) {
+  function tokenTable(reading) {
     const head = ["#", ...(reading.of.length ? ["word"] : []), what(reading), "probability", "", "rank", "entropy (nats)", "nearest alternatives"];
     const body = reading.tokens.rows.map((row, n) => make("tr", null,
       make("td", { class: "number", text: n }),
@@ -33,7 +33,7 @@
       make("td", { class: "number", text: regard.number(row.entropy, 2) }),
       make("td", null, make("span", { class: "alternatives" }, ...row.alternatives.map(([piece, p]) =>
         make("span", null, regard.piece(piece), ` ${percent(p)}`))))));
-    return regard.region("Symbols and alternatives", make("table", null,
+    return regard.region("Tokens and alternatives", make("table", null,
       make("thead", null, make("tr", null, ...head.map((text, n) =>
         text ? make("th", { scope: "col", text }) : make("td", { "aria-hidden": "true" })))),
       make("tbody", null, ...body)));
@@ -65,11 +65,11 @@
     return make("div", null,
       make("p", null, "Input: ", regard.make("bdi", { text: regard.label(reading.text, 2000) })),
       make("p", null, "Output: ", make("strong", null, regard.make("bdi", { text: regard.label(reading.output, 2000) }))),
-      make("h3", { text: `How sure of each ${name === "symbol" ? "word" : name}` }),
-      name === "symbol" ? make("p", { class: "hint", text: "The probability of a word is the product of those of its symbols, given all that came before." }) : null,
+      make("h3", { text: `How sure of each ${name === "token" ? "word" : name}` }),
+      name === "token" ? make("p", { class: "hint", text: "The probability of a word is the product of those of its tokens, given all that came before." }) : null,
       words(reading), regard.legend("weight", 1, "probability"),
       make("h3", { text: `How sure of each ${name}, and its alternatives` }),
-      make("p", { class: "hint", text: `${name === "symbol" ? `All ${said} together: log p = ${regard.number(reading.tokens.total, 3)}. ` : ""}Rank 1: nothing else was more likely.` }),
-      symbols(reading), reading.tokens.chances ? chances(reading) : null);
+      make("p", { class: "hint", text: `${name === "token" ? `All ${said} together: log p = ${regard.number(reading.tokens.total, 3)}. ` : ""}Rank 1: nothing else was more likely.` }),
+      tokenTable(reading), reading.tokens.chances ? chances(reading) : null);
   };
 })();

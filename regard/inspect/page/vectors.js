@@ -1,4 +1,4 @@
-// Vectors: positions as pictures, the neighbourhoods of symbols, and what each input contributes.
+// Vectors: positions as pictures, the neighbourhoods of tokens, and what each input contributes.
 "use strict";
 (() => {
   const regard = (globalThis.regard ??= {});
@@ -12,7 +12,7 @@
       const { title, values, similarity } = reading.positions[n];
       const maps = make("div");
       element.replaceChildren(
-        make("p", { class: "hint", text: "What is added to a symbol's vector to say where it stands: a row for each position. Near positions are alike." }),
+        make("p", { class: "hint", text: "What is added to a token's vector to say where it stands: a row for each position. Near positions are alike." }),
         make("div", { class: "bar" }, regard.dropdown("Picture", reading.positions.map((p, i) => [i, p.title]), n, (value) => choice.set({ picture: Number(value) }))), maps);
       Promise.all([regard.matrix(values), regard.matrix(similarity)]).then(([rows, likeness]) => requestAnimationFrame(() => {
         const room = element.clientWidth || 700;
@@ -65,7 +65,7 @@
       make("div", { class: "legend" }, make("span", { class: "group" }, make("span", { class: "dot", style: { background: "var(--accent)" } }), "in the text"),
         make("span", { class: "group" }, make("span", { class: "dot", style: { border: "2px solid var(--faint)" } }), "a near neighbour")),
       make("div", { class: "scroll wide", tabindex: "0", role: "region", "aria-label": "Map of vectors" },
-        svg("svg", { width, height, role: "img", "aria-label": `Map of ${view.points.length} symbols` },
+        svg("svg", { width, height, role: "img", "aria-label": `Map of ${view.points.length} tokens` },
           svg("rect", { x: 30, y: 4, width: width - 40, height: height - 34, fill: "none", stroke: regard.css("line") }), ...marks,
           svg("text", { x: width / 2, y: height - 8, "text-anchor": "middle", class: "faint", text: "first principal component →" }),
           svg("text", { transform: `translate(18 ${height / 2}) rotate(-90)`, "text-anchor": "middle", class: "faint", text: "second principal component →" }))));
@@ -79,11 +79,11 @@
       const rows = view.words.map((word) => make("tr", null, make("th", { scope: "row" }, regard.piece(word.piece)),
         make("td", null, make("span", { class: "alternatives" }, ...word.near.map(([piece, cosine]) => make("span", null, regard.piece(piece), ` ${regard.number(cosine, 2)}`))))));
       element.replaceChildren(
-        make("p", { class: "hint", text: "Symbols that the model uses alike have vectors that point the same way." }),
+        make("p", { class: "hint", text: "Tokens that the model uses alike have vectors that point the same way." }),
         make("div", { class: "bar" }, regard.choice("Vectors of", reading.embeddings.map((e, i) => [i, e.side === "source" ? "input" : "output"]), n, (value) => choice.set({ side: Number(value) }))),
         view.points.length ? map(view, view.side === "source" ? "input" : "output") : null,
         make("h3", { text: "Nearest neighbours, with the cosine of their angle" }),
-        regard.region("Nearest neighbours", make("table", null, make("thead", null, make("tr", null, make("th", { scope: "col", text: "symbol" }), make("th", { scope: "col", text: "nearest" }))), make("tbody", null, ...rows))));
+        regard.region("Nearest neighbours", make("table", null, make("thead", null, make("tr", null, make("th", { scope: "col", text: "token" }), make("th", { scope: "col", text: "nearest" }))), make("tbody", null, ...rows))));
     };
     draw();
     choice.listen(element, draw);
