@@ -33,7 +33,7 @@
     heads.forEach((head) => { head.most = most; });
     const chance = found.diagonal === null ? "" : ` Among ${found.links.toLocaleString("en")} output tokens whose translation is known, the word at the same share of the sentence is it for ${(100 * found.diagonal).toFixed(1)} %: that is no skill at all.`;
     return make("div", { "data-view": "heads" },
-      make("p", { class: "hint", text: `Means over ${found.sentences.toLocaleString("en")} sentences. The cost is the rise of the mean −log p of their ${found.tokens.toLocaleString("en")} true output tokens, ${regard.number(found.nll, 4)} with all heads.${chance}` }),
+      make("p", { class: "hint", text: `Means over ${found.sentences.toLocaleString("en")} sentences. The cost is the rise of the mean −log p of their ${found.symbols.toLocaleString("en")} true output tokens, ${regard.number(found.nll, 4)} with all heads.${chance}` }),
       ...["encoder", "decoder", "cross"].filter((kind) => heads.some((head) => head.kind === kind)).flatMap((kind) => [
         make("h3", { text: kind }), make("p", { class: "hint", text: HINTS[kind] }), table(kind, heads.filter((head) => head.kind === kind))]));
   };
