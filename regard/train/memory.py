@@ -197,10 +197,10 @@ def share(carry: Carry, parts: list[Batch]) -> list[Carry]:
 
 def joined(carries: list[Carry]) -> Carry:
     """What the parts of a batch hand on, as one."""
-    first = carries[0] if carries else None
-    if not first or len(carries) == 1:
-        return first
-    return {name: torch.cat([c[name] for c in carries if c]) for name in first}
+    found = [carry for carry in carries if carry]
+    if len(found) < 2:
+        return found[0] if found else carries[0] if carries else None
+    return {name: torch.cat([carry[name] for carry in found]) for name in found[0]}
 
 
 def is_shortage(error: BaseException) -> bool:

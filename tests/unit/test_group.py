@@ -201,14 +201,16 @@ def test_ranks_on_parts_of_a_batch_are_one_rank_on_the_whole(size: int, accumula
         assert [r[name] for r in ranks[0].kinds("train")] == pytest.approx(expected, rel=1e-12)
 
 
-def test_what_is_handed_on_is_that_of_all_rows() -> None:
-    batches = Rows(4, 4, continues=True)
+@pytest.mark.parametrize("rows", [4, 1])
+def test_what_is_handed_on_is_that_of_all_rows(rows: int) -> None:
+    """Of one row, rank 0 has none."""
+    batches = Rows(rows, rows, continues=True)
     whole, ranks = alone(batches), together(batches)
     assert_alike(ranks, whole)
     (_, carry), (_, expected) = ranks[0].saved[-1], whole.saved[-1]
     assert carry is not None and expected is not None
     torch.testing.assert_close(carry["h"], expected["h"])
-    assert carry["h"].shape == (4, D)
+    assert carry["h"].shape == (rows, D)
 
 
 def test_one_rank_validates_and_all_stop() -> None:
