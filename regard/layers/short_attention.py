@@ -48,9 +48,15 @@ def cross_attention(
     bias: Float[Tensor, "#B 1 #T S"] | None,
 ) -> Float[Tensor, "B T D"]:
     """Z of queries whose heads stand side by side, and of keys and values head by head."""
-    heads = key.shape[1]
-    result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
-    return result
+    batch, heads, _, dim = key.shape
+    if torch.is_grad_enabled():
+        result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
+        return result
+    length = query.shape[1]
+    q = query.view(batch, length, heads, dim).transpose(1, 2).reshape(batch * heads, length, dim)
+    k, v = (each.reshape(batch * heads, -1, dim) for each in (key, value))
+    z = torch.bmm(_weights(q, k, heads, bias), v)
+    return z.view(batch, heads, length, dim).transpose(1, 2).reshape(query.shape)
 
 
 def hide(mask: Tensor) -> Tensor:
@@ -76,6 +82,20 @@ def _together(
     return together.reshape(batch, length, parts * heads * dim)
 
 
+def _weights(
+    q: Float[Tensor, "BH T K"], k: Float[Tensor, "BH S K"], heads: int, bias: Tensor | None
+) -> Float[Tensor, "BH T S"]:
+    """A."""
+    weights = q.new_empty(len(q), q.shape[1], k.shape[1])
+    scale = LOG2E / math.sqrt(q.shape[2])
+    torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
+    if bias is not None:
+        weights.view(-1, heads, *weights.shape[1:]).add_(bias)
+    # Where nothing may be seen, all scores are below this floor: the weights, and Z, are zero.
+    weights.sub_(weights.amax(-1, keepdim=True).clamp_min_(HIDDEN / 2)).exp2_()
+    return weights.div_(weights.sum(-1, keepdim=True).clamp_min_(1.0))
+
+
 class _Attention(torch.autograd.Function):
     """Self-attention of `x` if there is no key, else of queries `x`."""
 
@@ -94,14 +114,7 @@ class _Attention(torch.autograd.Function):
             (q,) = _apart(x, 1, heads)
             k, v = (each.reshape(len(q), -1, q.shape[2]) for each in (key, value))
         batch = len(x)
-        weights = q.new_empty(len(q), q.shape[1], k.shape[1])
-        scale = LOG2E / math.sqrt(q.shape[2])
-        torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
-        if bias is not None:
-            weights.view(batch, heads, *weights.shape[1:]).add_(bias)
-        # Where nothing may be seen, all scores are below this floor: the weights, and Z, are zero.
-        weights.sub_(weights.amax(-1, keepdim=True).clamp_min_(HIDDEN / 2)).exp2_()
-        weights.div_(weights.sum(-1, keepdim=True).clamp_min_(1.0))
+        weights = _weights(q, k, heads, bias)
         ctx.save_for_backward(q, k, v, weights)
         ctx.shape, ctx.dtype = (batch, heads), x.dtype
         ctx.alone = key is None

@@ -16,20 +16,29 @@ in length and minimum, too, but as certain. A prompt, as of a language model, is
 output: the state that a search begins with has read it (`regard.decoding`), and nothing of it
 counts.
 
+Each search is a generator (`steps`) that gives `News` after every step, so that an output can be
+shown while it is written. New sentences can come into the running batch: `send((state, request))`
+joins them before the next step, and from then on they are searched beside the others, each as if it
+were alone. `search` takes all steps and gives the hypotheses.
+
 Shape letters beside those of `regard.types`: B counts the sentences still in work, W the
 hypotheses of each, C the candidates among which the hypotheses of the next step are chosen.
 """
 
-from collections.abc import Sequence as Rows
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence as Rows
 from dataclasses import dataclass, fields
 from functools import cache
 from math import fsum, inf
 from typing import Any, NamedTuple, Protocol, get_type_hints, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.decoding.choices import ROOT, Choices
 from regard.errors import UserError
@@ -107,60 +116,144 @@ class Request:
         return [(len(values), fsum(values)) for values in self.written or ((),) * len(self.caps)]
 
 
+class Known(NamedTuple):
+    """What is known of each sentence in work.
+
+    Times are steps of the search: a sentence that came at step `born` writes its token t at step
+    born + t.
+    """
+
+    number: Int[Tensor, "B"]
+    """Counts the sentences that have come, from 0."""
+    draw: Int[Tensor, "B"]
+    """Its number in the whole input."""
+    born: Int[Tensor, "B"]
+    least: Int[Tensor, "B"]
+    """Before this step it must not end."""
+    forced: Int[Tensor, "B"]
+    """Before this step its tokens are given …"""
+    prefix: Int[Tensor, "B L"]
+    """… namely these."""
+    cap: Int[Tensor, "B"]
+    """At this step it has no place for a token."""
+    node: Int[Tensor, "B W"]
+    """How far each of its hypotheses has come among the choices."""
+
+    def keep(self, sentences: Int[Tensor, "B2"]) -> "Known":
+        return Known(*(values.index_select(0, sentences) for values in self))
+
+    def join(self, other: "Known") -> "Known":
+        longest = max(self.prefix.shape[1], other.prefix.shape[1])
+        alike = (
+            known._replace(prefix=F.pad(known.prefix, (0, longest - known.prefix.shape[1])))
+            for known in (self, other)
+        )
+        return Known(*(torch.cat(pair) for pair in zip(*alike, strict=True)))
+
+
 class Frontier:
     """The sentences still in work, and what each may write next, at step `time` = 0, 1, …
 
     Each has one hypothesis while all of them are within their prefixes, `width` from then on.
     """
 
-    def __init__(
-        self, step: Step, state: DecoderState, request: Request, *, width: int, minimum: int
-    ) -> None:
-        def tensor(values: Any) -> Tensor:
-            return torch.as_tensor(values, dtype=torch.long, device=request.device)
+    known: Known
+    state: DecoderState
 
-        forced, size = request.forced, len(request.caps)
-        starts = [request.start] * size if isinstance(request.start, int) else request.start
-        least = [minimum - count for count, _ in request.before]
-        longest = max(forced, default=0)
-        prefixes = [(*prefix, *[0] * (longest - len(prefix))) for prefix in request.prefixes or ()]
-        self.state, self.time = state, 0
-        self.sentences = torch.arange(size, device=request.device)
-        self.first = tensor(starts).view(size, 1)
-        """What is read first."""
-        self._step, self._width, self._end = step, width, request.end
-        self._forbidden = tensor(request.forbidden)
-        self._least, self._early = tensor(least), max(least, default=0)
-        self._caps, self._forced = tensor(request.caps), tensor(forced)
-        self._prefixes = tensor(prefixes).view(size, longest)
-        self._shortest, self._longest = min(forced, default=0), longest
-        self._choices, self._nodes = request.choices, tensor(ROOT).expand(size, 1)
-        self._keep((self._caps > 0).nonzero().flatten())
+    def __init__(self, step: Step, request: Request, *, width: int, minimum: int) -> None:
+        self.time, self.come = 0, 0
+        self._step, self._most, self._minimum = step, width, minimum
+        self._end, self._choices = request.end, request.choices
+        self._forbidden = _whole(request.forbidden, request)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Nobody is in work."""
+        self._width = 1
+        # No prefix ends before the first of these steps and none goes on from the second; from the
+        # third each may end, and before the fourth none has its cap.
+        self._shortest, self._longest, self._early, self._soonest = sys.maxsize, 0, 0, sys.maxsize
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        return len(self.known.number) if self.come else 0
 
     @property
-    def full(self) -> Bool[Tensor, "B"]:
-        """Which sentences reach their cap by the token of this step."""
-        return self._caps <= self.time + 1
+    def sentences(self) -> Int[Tensor, "B"]:
+        """The number of each."""
+        return self.known.number
+
+    @property
+    def ages(self) -> Int[Tensor, "B"]:
+        """How many tokens each has written before this step."""
+        return self.time - self.known.born
+
+    def join(self, state: DecoderState, request: Request) -> Int[Tensor, "B2 W"]:
+        """Let sentences in; gives what those of them that have a place for a token read first."""
+        if (request.end, request.choices) != (self._end, self._choices):
+            raise ValueError("sentences that come later must have the same end and choices")
+        if not len(self):
+            self._settle()
+        size, now, forced = len(request.caps), self.time, request.forced
+        caps = torch.as_tensor(request.caps).tolist()
+        least = [self._minimum - count for count, _ in request.before]
+        starts = [request.start] * size if isinstance(request.start, int) else request.start
+        longest = max(forced, default=0)
+        prefixes = [(*prefix, *[0] * (longest - len(prefix))) for prefix in request.prefixes or ()]
+        table = (
+            (self.come + n, draw, now, now + few, now + count, now + cap, start)
+            for n, (draw, few, count, cap, start) in enumerate(
+                zip(request.numbers or [0] * size, least, forced, caps, starts, strict=True)
+            )
+        )
+        number, draw, born, first, free, cap, start = _whole([*table], request).view(size, 7).T
+        prefix = _whole(prefixes, request).view(size, longest)
+        node = torch.full_like(number, ROOT)[:, None].expand(-1, self._width)
+        new = Known(number, draw, born, first, free, prefix, cap, node)
+        if min(caps, default=1) <= 0:
+            places = (cap > now).nonzero().flatten()
+            new, start = new.keep(places), start[places]
+            state = state.keep(places) if 0 < len(places) < size else state
+        self._shortest = min(self._shortest, now + min(forced, default=0))
+        self._longest = max(self._longest, now + longest)
+        self._early = max(self._early, now + max(least, default=0))
+        self._soonest = min(self._soonest, now + max(min(caps, default=0), 1))
+        self._let_in(new, state)
+        self.come += size
+        return start[:, None].expand(-1, self._width)
+
+    def _let_in(self, new: Known, state: DecoderState) -> None:
+        if not len(self):
+            self.known, self.state = new, state
+        elif len(new.number):
+            wide = state.expand(self._width) if self._width > 1 else state
+            self.known, self.state = self.known.join(new), self.state.join([wide])
+
+    @property
+    def full(self) -> Bool[Tensor, "B 1"] | None:
+        """Which sentences reach their cap by the token of this step; None if none can."""
+        return None if self.time + 1 < self._soonest else (self.known.cap <= self.time + 1)[:, None]
 
     def ends(self, symbols: Int[Tensor, "B C"]) -> Bool[Tensor, "B C"]:
         """Where a symbol written at this step ends its hypothesis."""
-        return (symbols == self._end) & (self._forced <= self.time)[:, None]
+        ended = symbols == self._end
+        return ended & self._free[:, None] if self.time < self._longest else ended
+
+    @property
+    def _free(self) -> Bool[Tensor, "B"]:
+        """Which sentences are past their prefix."""
+        return self.known.forced <= self.time
 
     def read(self, tokens: Int[Tensor, "B W"]) -> Float[Tensor, "B W2 V"]:
         """Let the decoder read the last tokens: log p of each symbol at this step."""
         logits, self.state = self._step(tokens.reshape(-1, 1), self.state)
         log_probs = self._log_probs(logits.float().reshape(*tokens.shape, -1))
         if self._choices is not None:
-            if self.time:
-                nodes = self._nodes.expand(tokens.shape)
-                self._nodes = self._choices.follow(nodes, tokens)
-            log_probs = log_probs.masked_fill(~self._choices.allowed(self._nodes), -inf)
-        if tokens.shape[1] < self._width and self._shortest <= self.time:
-            self.state = self.state.expand(self._width)
-            log_probs = log_probs.expand(-1, self._width, -1)
+            log_probs = log_probs.masked_fill(~self._allowed_by(self._choices, tokens), -inf)
+        if self._width < self._most and self._shortest <= self.time:
+            self._width = self._most
+            self.state = self.state.expand(self._most)
+            self.known = self.known._replace(node=self.known.node.expand(-1, self._most))
+            log_probs = log_probs.expand(-1, self._most, -1)
         return log_probs
 
     def _log_probs(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
@@ -168,9 +261,10 @@ class Frontier:
             return self._allowed(logits).log_softmax(-1)
         free = self._allowed(logits.clone())
         # A forced token stands alone, but has the probability that it has among all symbols.
-        forced = (self.time < self._forced)[:, None, None]
+        forced = ~self._free[:, None, None]
+        place = self.ages.clamp(max=self.known.prefix.shape[1] - 1)
         other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)
-        other.scatter_(-1, self._prefixes[:, self.time, None, None], False)
+        other.scatter_(-1, self.known.prefix.gather(1, place[:, None])[..., None], False)
         return torch.where(forced, logits, free).log_softmax(-1).masked_fill(forced & other, -inf)
 
     def _allowed(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
@@ -178,42 +272,159 @@ class Frontier:
         if len(self._forbidden):
             logits.index_fill_(-1, self._forbidden, -inf)
         if self.time < self._early:
-            logits[..., self._end].masked_fill_((self.time < self._least)[:, None], -inf)
+            logits[..., self._end].masked_fill_((self.time < self.known.least)[:, None], -inf)
         return logits
 
-    def advance(self, going: Int[Tensor, "B2"], origins: Int[Tensor, "B2 W"] | None = None) -> None:
-        """On to the next step, with the sentences `going` alone.
+    def _allowed_by(self, choices: Choices, tokens: Int[Tensor, "B W"]) -> Bool[Tensor, "B W V"]:
+        old = self.known.node
+        # What is read first is no part of a text.
+        node = torch.where(self.ages[:, None] > 0, choices.follow(old, tokens), old)
+        self.known = self.known._replace(node=node)
+        return choices.allowed(node)
+
+    def advance(
+        self, going: Bool[Tensor, "B"], origins: Int[Tensor, "B W"] | None = None
+    ) -> Int[Tensor, "B2"] | None:
+        """On to the next step, with the sentences `going` alone: their places, None if all go.
 
         `origins` says which of its sentence's hypotheses each new one continues.
         """
-        if len(going) < len(self):
-            self._keep(going)
+        self.time += 1
+        places = None if bool(going.all()) else going.nonzero().flatten()
+        if places is not None:
+            self.known = self.known.keep(places)
+            self.state = self.state.keep(places) if len(places) else self.state
+            origins = None if origins is None else origins[places]
         if origins is not None and len(self) and origins.shape[1] > 1:
-            first = torch.arange(len(self), device=origins.device) * origins.shape[1]
+            size, width = origins.shape
+            first = torch.arange(0, size * width, width, device=origins.device)
             self.state = self.state.select((first[:, None] + origins).flatten())
             if self._choices is not None:
-                self._nodes = self._nodes.expand(origins.shape).gather(1, origins)
-        self.time += 1
-
-    def _keep(self, going: Int[Tensor, "B2"]) -> None:
-        if 0 < len(going) < len(self):
-            self.state = self.state.keep(going)
-        self.sentences, self._caps = self.sentences[going], self._caps[going]
-        self.first, self._least = self.first[going], self._least[going]
-        self._forced, self._prefixes = self._forced[going], self._prefixes[going]
-        if self._choices is not None:
-            self._nodes = self._nodes[going]
+                self.known = self.known._replace(node=self.known.node.gather(1, origins))
+        return places
 
 
-def table(
-    sentences: Rows[Int[Tensor, "_"]], values: Rows[Tensor], size: int, width: int
-) -> NDArray[Any]:
-    """(T, size, width): the values (B, C) of each of T steps, each in its sentence's place."""
-    kind = values[0].dtype if values else torch.bool
-    whole = torch.zeros(len(values), size, width, dtype=kind)
-    for step, rows, value in zip(whole, sentences, values, strict=True):
-        step[rows.cpu(), : value.shape[1]] = value.cpu()
-    return whole.numpy()
+def _whole(values: Any, request: Request) -> Tensor:
+    return torch.as_tensor(values, dtype=torch.long, device=request.device)
+
+
+class Asked(NamedTuple):
+    """What a sentence's hypotheses are made by."""
+
+    born: int
+    """The step at which it came."""
+    cap: int
+    forced: int
+    before: tuple[int, float]
+
+
+class History(ABC):
+    """What the steps of a search have left behind, and the hypotheses that come of it."""
+
+    def __init__(self, request: Request, width: int, columns: int) -> None:
+        """Of each step `columns` tensors (B, C) are kept, C ≤ `width`."""
+        self.end, self._shape = request.end, (columns, width)
+        self.asked: list[Asked] = []
+        """Of every sentence that has come."""
+        self.results: dict[int, list[Hypothesis]] = {}
+        """Of those whose hypotheses were asked for, or whose steps were forgotten."""
+        self._open: set[int] = set()  # sentences without results
+        self._idle: list[int] = []  # done before any step, and not given yet
+        self._layers: list[tuple[Tensor, ...]] = []
+        self._first = 0  # the step of the first layer
+
+    def ask(self, request: Request, frontier: Frontier) -> None:
+        """More sentences come. What is done is made into hypotheses, and steps are forgotten that
+        no sentence in work has seen: so a search may go on for ever."""
+        working = frontier.sentences.tolist() if len(frontier) else []
+        self.of(sorted(self._open.difference(working)))
+        first = min((self.asked[n].born for n in working), default=frontier.time)
+        del self._layers[: first - self._first]
+        self._first = first
+        caps = torch.as_tensor(request.caps).tolist()
+        table = zip(caps, request.forced, request.before, strict=True)
+        self._open |= {len(self.asked) + n for n in range(len(caps))}
+        self._idle += [len(self.asked) + n for n, cap in enumerate(caps) if cap <= 0]
+        self.asked += [Asked(frontier.time, *row) for row in table]
+
+    def add(self, sentences: Int[Tensor, "B"], *values: Tensor) -> None:
+        """What a step leaves."""
+        self._layers.append((sentences, *values))
+
+    def news(self, tokens: Int[Tensor, "B W"], gone: Bool[Tensor, "B"] | None) -> "News":
+        """Of the last step; `gone` are the sentences that came to their end by it, None if none."""
+        sentences = self._layers[-1][0]
+        done = (*self._idle, *(() if gone is None else sentences[gone].tolist()))
+        self._idle = []
+        return News(sentences, tokens, done, self)
+
+    def of(self, numbers: Rows[int]) -> list[list[Hypothesis]]:
+        """The hypotheses of sentences that are done."""
+        new = [number for number in numbers if number not in self.results]
+        for number, found in zip(new, self._made(new) if new else (), strict=True):
+            self.results[number] = found
+        self._open.difference_update(new)
+        return [self.results[number] for number in numbers]
+
+    @abstractmethod
+    def _made(self, numbers: list[int]) -> list[list[Hypothesis]]: ...
+
+    @abstractmethod
+    def best(self, numbers: list[int]) -> list[Hypothesis]:
+        """The best hypothesis so far of sentences that took part in the last step."""
+
+    def columns(self, numbers: list[int]) -> tuple[int, list[NDArray[Any]]]:
+        """The first of T steps of some sentences, and (T, B, C) of each of the values; 0 where a
+        sentence has no part in a step."""
+        first = min(self.asked[number].born for number in numbers)
+        layers = self._layers[first - self._first :]
+        count, width = self._shape
+        kinds = [value.cpu().numpy().dtype for value in layers[0][1:]] if layers else [bool] * count
+        tables = [np.zeros((len(layers), len(numbers), width), kind) for kind in kinds]
+        for t, (sentences, *values) in enumerate(layers):
+            there = sentences.cpu().numpy()  # in order
+            rows = np.searchsorted(there, numbers).clip(max=len(there) - 1)
+            (places,) = (there[rows] == numbers).nonzero()
+            for table, value in zip(tables, values, strict=True):
+                table[t, places, : value.shape[1]] = value.cpu().numpy()[rows[places]]
+        return first, tables
+
+
+class News(NamedTuple):
+    """What one step has brought: to be looked at before the next."""
+
+    sentences: Int[Tensor, "B"]
+    """The numbers of those that took part: the first that came is 0."""
+    tokens: Int[Tensor, "B W"]
+    """What each hypothesis has written at last: of beam search those that are followed."""
+    done: tuple[int, ...]
+    """Numbers of the sentences that came to their end."""
+    history: History
+
+    def finished(self) -> dict[int, list[Hypothesis]]:
+        """The hypotheses of the sentences that came to their end."""
+        return dict(zip(self.done, self.history.of(self.done), strict=True))
+
+    def best(self) -> dict[int, Hypothesis]:
+        """The best hypothesis of each sentence, as far as it was written."""
+        numbers: list[int] = self.sentences.tolist()
+        return dict(zip(numbers, self.history.best(numbers), strict=True))
+
+
+Arrival = tuple[DecoderState, Request]
+"""Sentences that come into a running batch."""
+Steps = Generator[News, Arrival | None, list[list[Hypothesis]]]
+"""Gives the news of each step, takes sentences that come, returns the hypotheses of all."""
+
+
+def drain(steps: Steps) -> list[list[Hypothesis]]:
+    """Take all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            found: list[list[Hypothesis]] = stop.value
+            return found
 
 
 def impossible() -> UserError:
