@@ -84,7 +84,7 @@ def _joined_masks(states: list[State]) -> Hides | None:
         return None
     masks = []
     for key, state in zip(keys, states, strict=True):
-        hidden = key.new_zeros(len(key), 1, 1, key.shape[2])
+        hidden = key.new_zeros(len(key), key.shape[1], 1, key.shape[2])
         if state.mask is not None:
             bias = state.mask if state.mask.is_floating_point() else hide(state.mask)
             hidden = hidden + bias
@@ -120,7 +120,7 @@ class Block(nn.Module):
         x: Float[Tensor, "R T D"],
         state: State,
         number: int,
-        bias: Float[Tensor, "B 1 N P"] | None,
+        bias: Float[Tensor, "#B #H N P"] | None,
         rotary: Rotary | None,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
         """`state` has places for x, or has read nothing; `bias` is what they do not see of it."""
@@ -165,7 +165,19 @@ class Decoder(nn.Module):
             return State(Past(rows, rows), (), None)
         crosses: list[Any] = [block.cross for block in self.blocks]
         projected = tuple(cross.project(memory.states) for cross in crosses)
-        return State(Past(rows, rows), projected, _hidden(memory))
+        if not torch.is_grad_enabled() and not bool(memory.mask.any(1).all()):
+            # To see nothing is to see zeros: the kernel for single steps need not know.
+            real = memory.mask[:, None, :, None]
+            projected = tuple((k, v * real) for k, v in projected)
+        return State(Past(rows, rows), projected, self._hidden(memory))
+
+    def _hidden(self, memory: Sequence) -> Hides | None:
+        """What the kernel for short memories adds to its scores; other kernels want the mask."""
+        mask = attend_to(memory.mask)
+        if mask is None or not suits(memory.states, mask.shape[-1]):
+            return mask
+        heads: int = self.blocks[0].attention.heads
+        return hide(mask).expand(-1, heads, -1, -1).contiguous()
 
     def forward(
         self, tokens: Int[Tensor, "R T"], state: State
@@ -190,11 +202,3 @@ class Decoder(nn.Module):
 
     def resume(self, state: State, carry: Mapping[str, Tensor]) -> State:
         return state
-
-
-def _hidden(memory: Sequence) -> Hides | None:
-    """What the kernel for short memories adds to its scores; other kernels want the mask."""
-    mask = attend_to(memory.mask)
-    if mask is None or not suits(memory.states, mask.shape[-1]):
-        return mask
-    return hide(mask)

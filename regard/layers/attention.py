@@ -14,7 +14,7 @@ from regard.layers.position import Rotary
 from regard.layers.probe import probe, watched
 
 Mask = Bool[Tensor, "*#B #T S"]
-Hides = Shaped[Tensor, "#B 1 #T S"]
+Hides = Shaped[Tensor, "#B #H #T S"]
 """A mask, or what one adds to the scores: 0 where a query may look, −10³⁰ elsewhere."""
 
 
@@ -107,7 +107,7 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "R T D"],
         past: Past,
         layer: int,
-        bias: Float[Tensor, "#B 1 #N S"] | None,
+        bias: Float[Tensor, "#B #H #N S"] | None,
         *,
         start: int | Int[Tensor, "R"] = 0,
         rotary: Rotary | None = None,

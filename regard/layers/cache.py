@@ -92,7 +92,7 @@ class Past(NamedTuple):
     def grown(self, length: int) -> "tuple[Past, Tensor | None]":
         """Places for `length` tokens more of each row, and what is added to the new tokens' scores.
 
-        That is (B, 1, W · T, N), for T tokens; None if it is zero.
+        That is (B, H, W · T, N), the same for all heads, for T tokens; None if it is zero.
         """
         width = self.rows // self.sentences
         past = self._roomy(width * length)
@@ -104,11 +104,15 @@ class Past(NamedTuple):
             return past._replace(count=count), bias
         seen = past._seen()
         hidden = torch.cat([seen, self._after(length)], 1)
-        bias = hidden.view(self.sentences, 1, width, count)
-        if length > 1:
+        if length == 1:
+            bias = hidden.view(self.sentences, 1, width, count)
+        else:
             each = seen.repeat_interleave(length, 0).view(self.sentences, width * length, -1)
             bias = torch.cat([each, self._own(length).expand(self.sentences, -1, -1)], 2)[:, None]
-        return past._replace(count=count, hidden=hidden), bias
+        heads = past._like.shape[-3]
+        return past._replace(count=count, hidden=hidden), bias.expand(
+            -1, heads, -1, -1
+        ).contiguous()
 
     def begun(self, caches: list[Cache]) -> "Past":
         """What was read first: keys and values (R, H, T, K) of each layer."""
@@ -138,7 +142,8 @@ class Past(NamedTuple):
 
     def _after(self, length: int) -> Float[Tensor, "R N"]:
         """h of the places of the last tokens: after them a row has read all of its own."""
-        return self._own(length)[length - 1 :: length].repeat(self.sentences, 1)
+        last = self._own(length)[length - 1 :: length]
+        return last if self.sentences == 1 else last.repeat(self.sentences, 1)
 
     def _roomy(self, new: int) -> "Past":
         """The same with a room that has so many free places; without one if there are gradients."""
@@ -176,7 +181,7 @@ class Past(NamedTuple):
         if most > 0.75 * self.count:
             return self
         # A sentence with fewer gets some dead ones after them: no row sees those either.
-        order = live.int().argsort(1, descending=True, stable=True)[:, :most]  # (B, N2)
+        order = live.int().argsort(dim=1, descending=True, stable=True)[:, :most]  # (B, N2)
         hidden = hidden.gather(2, order[:, None].expand(-1, hidden.shape[1], -1))
         fixed = _gather(self.caches, order)
         return self._replace(count=most, hidden=hidden.flatten(0, 1), fixed=fixed, room=None)

@@ -37,6 +37,10 @@ def self_attention(
     packed: Float[Tensor, "B T Q"], heads: int, bias: Float[Tensor, "#B 1 #T T"] | None
 ) -> Float[Tensor, "B T D"]:
     """Z of queries, keys and values that stand side by side: Q = 3 D."""
+    if not torch.is_grad_enabled():
+        q, k, v = _apart(packed, 3, heads)
+        z = torch.bmm(_weights(q, k, heads, bias), v)
+        return _together(z[None], len(packed), heads, torch.float32)
     result: Tensor = _Attention.apply(packed, None, None, heads, bias)  # type: ignore[no-untyped-call]
     return result
 
@@ -45,17 +49,35 @@ def cross_attention(
     query: Float[Tensor, "B T D"],
     key: Float[Tensor, "B H S K"],
     value: Float[Tensor, "B H S K"],
-    bias: Float[Tensor, "#B 1 #T S"] | None,
+    bias: Float[Tensor, "#B #H #T S"] | None,
 ) -> Float[Tensor, "B T D"]:
     """Z of queries whose heads stand side by side, and of keys and values head by head."""
-    batch, heads, _, dim = key.shape
+    heads = key.shape[1]
     if torch.is_grad_enabled():
         result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
         return result
-    length = query.shape[1]
+    return _lean(query, key, value, bias)
+
+
+def _lean(
+    query: Float[Tensor, "B T D"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S K"],
+    bias: Float[Tensor, "#B #H #T S"] | None,
+) -> Float[Tensor, "B T D"]:
+    """The same without gradients, in few operations: a step of a search is made of short ones."""
+    batch, heads, keys, dim = key.shape
+    length, flat = query.shape[1], (batch * heads, keys, dim)
     q = query.view(batch, length, heads, dim).transpose(1, 2).reshape(batch * heads, length, dim)
-    k, v = (each.reshape(batch * heads, -1, dim) for each in (key, value))
-    z = torch.bmm(_weights(q, k, heads, bias), v)
+    k, v = key.reshape(flat), value.reshape(flat)
+    scale = 1 / math.sqrt(dim)
+    if bias is None:
+        scores = torch.baddbmm(q.new_empty(()), q, k.transpose(1, 2), beta=0, alpha=scale)
+    else:
+        # Nothing is copied where the bias has been made for each head.
+        hidden = bias.expand(batch, heads, -1, -1).reshape(batch * heads, -1, keys)
+        scores = torch.baddbmm(hidden, q, k.transpose(1, 2), alpha=scale)
+    z = torch.bmm(scores.softmax(-1), v)
     return z.view(batch, heads, length, dim).transpose(1, 2).reshape(query.shape)
 
 

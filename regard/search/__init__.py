@@ -382,11 +382,15 @@ class History(ABC):
         kinds = [value.cpu().numpy().dtype for value in layers[0][1:]] if layers else [bool] * count
         tables = [np.zeros((len(layers), len(numbers), width), kind) for kind in kinds]
         for t, (sentences, *values) in enumerate(layers):
-            there = sentences.cpu().numpy()  # in order
-            rows = np.searchsorted(there, numbers).clip(max=len(there) - 1)
-            (places,) = (there[rows] == numbers).nonzero()
+            rows: Any = slice(None)
+            places: Any = slice(None)
+            if len(sentences) > 1 or len(numbers) > 1:
+                there = sentences.cpu().numpy()  # in order
+                rows = np.searchsorted(there, numbers).clip(max=len(there) - 1)
+                (places,) = (there[rows] == numbers).nonzero()
+                rows = rows[places]
             for table, value in zip(tables, values, strict=True):
-                table[t, places, : value.shape[1]] = value.cpu().numpy()[rows[places]]
+                table[t, places, : value.shape[1]] = value.cpu().numpy()[rows]
         return first, tables
 
 
