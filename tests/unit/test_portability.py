@@ -20,7 +20,7 @@ import regard
 from regard import cli, runs
 from regard.console import streams
 from regard.errors import UserError
-from regard.search import Frontier, Known, Request, sample
+from regard.search import Frontier, Known, Request, Steps, sample
 from regard.train import checkpoint, lock, manifest, memory, optimizer, signals
 from regard.types import Batch, exact, float64
 from tests import corpus
@@ -314,7 +314,7 @@ def test_sampling_asks_its_device_for_no_float64(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sample, "float64", lambda tensor: torch.zeros(tensor.shape).double())
     drawn = []
 
-    def walk(step: Any, state: Any, request: Any, choose: Any, *rest: Any) -> Iterator[Any]:
+    def walk(step: Any, state: Any, request: Any, choose: Any, *rest: Any) -> Steps:
         frontier = Frontier.__new__(Frontier)
         three = torch.arange(3)
         frontier.known, frontier.time = (
@@ -323,6 +323,7 @@ def test_sampling_asks_its_device_for_no_float64(monkeypatch: pytest.MonkeyPatch
         )
         drawn.append(choose(torch.zeros(3, 1, 5, device="meta"), frontier))
         yield from ()
+        return []
 
     monkeypatch.setattr(sample, "walk", walk)
     step: Any = walk
