@@ -66,7 +66,7 @@ class State:
             raise ValueError("states with unlike numbers of hypotheses cannot be joined")
         read = [state.read for state in states]
         if not all(isinstance(count, int) and count == read[0] for count in read):
-            device = next(state.past.caches for state in states if state.past.count)[0][0].device
+            device = next(state.past.caches for state in states if state.past.places)[0][0].device
             each = (torch.as_tensor(s.read, device=device).expand(s.rows) for s in states)
             read = [torch.cat(list(each))]
         past, memory = joined([s.past for s in states]), joined_caches([s.memory for s in states])
@@ -126,7 +126,7 @@ class Block(nn.Module):
         """`state` has places for x, or has read nothing; `bias` is what they do not see of it."""
         with scope("attention"):
             inside, past = self.around_attention.enter(x), state.past
-            if past.count:
+            if past.places:
                 start = state.read
                 y, cache = self.attention.extend(
                     inside, past, number, bias, start=start, rotary=rotary
@@ -169,15 +169,7 @@ class Decoder(nn.Module):
             # To see nothing is to see zeros: the kernel for single steps need not know.
             real = memory.mask[:, None, :, None]
             projected = tuple((k, v * real) for k, v in projected)
-        return State(Past(rows, rows), projected, self._hidden(memory))
-
-    def _hidden(self, memory: Sequence) -> Hides | None:
-        """What the kernel for short memories adds to its scores; other kernels want the mask."""
-        mask = attend_to(memory.mask)
-        if mask is None or not suits(memory.states, mask.shape[-1]):
-            return mask
-        heads: int = self.blocks[0].attention.heads
-        return hide(mask).expand(-1, heads, -1, -1).contiguous()
+        return State(Past(rows, rows), projected, _hidden(memory, projected))
 
     def forward(
         self, tokens: Int[Tensor, "R T"], state: State
@@ -185,7 +177,7 @@ class Decoder(nn.Module):
         length = tokens.shape[1]
         x = self.position(self.embedding(tokens), state.read)
         x = self.dropout(probe("input", x))
-        past, bias = state.past.grown(length) if state.past.count else (state.past, None)
+        past, bias = state.past.grown(length) if state.past.places else (state.past, None)
         state = State(past, state.memory, state.mask, state.read)
         caches: list[Cache] = []
         for number, block in enumerate(self.blocks):
@@ -202,3 +194,12 @@ class Decoder(nn.Module):
 
     def resume(self, state: State, carry: Mapping[str, Tensor]) -> State:
         return state
+
+
+def _hidden(memory: Sequence, projected: tuple[Cache, ...]) -> Hides | None:
+    """What the kernel for short memories adds to its scores; other kernels want the mask."""
+    mask = attend_to(memory.mask)
+    if mask is None or not suits(memory.states, mask.shape[-1]):
+        return mask
+    heads = projected[0][0].shape[1]
+    return hide(mask).expand(-1, heads, -1, -1).contiguous()

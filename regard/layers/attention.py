@@ -120,8 +120,8 @@ class MultiHeadAttention(nn.Module):
             query, key, value = packed.chunk(3, -1)
             query, key = (_turned(p, rotary, start, len(x), self.heads) for p in (query, key))
             packed = torch.cat([query, key, value], -1)
-        both = packed[..., dim:].unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        cache = past.write(layer, both)
+        parts = packed.view(past.sentences, -1, 3, self.heads, dim // self.heads)
+        cache = past.write(layer, parts.permute(2, 0, 3, 1, 4)[1:])  # (2, B, H, R/B·T, K)
         heads = self._ask(packed[..., :dim], cache, bias)
         output: Tensor = self.output(heads.view(x.shape))
         return output, cache
@@ -195,4 +195,5 @@ def _turned(
 ) -> Float[Tensor, "B N D"]:
     """Queries or keys, turned by the positions that each row has by itself."""
     apart = _split(x.reshape(rows, -1, x.shape[-1]), heads)  # (R, H, T, K)
-    return rotary(apart, start).transpose(1, 2).reshape(x.shape)
+    turned: Tensor = rotary(apart, start)
+    return turned.transpose(1, 2).reshape(x.shape)

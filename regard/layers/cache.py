@@ -76,7 +76,7 @@ class Past(NamedTuple):
     """B."""
     rows: int
     """R, a multiple W of B; the rows of a sentence stand together."""
-    count: int = 0
+    places: int = 0
     """N."""
     hidden: Float[Tensor, "R N"] | None = None
     """h; None where every row has read all places of its sentence."""
@@ -87,7 +87,7 @@ class Past(NamedTuple):
 
     @property
     def caches(self) -> tuple[Cache, ...]:
-        return self.room.caches(self.count) if self.room else self.fixed
+        return self.room.caches(self.places) if self.room else self.fixed
 
     def grown(self, length: int) -> "tuple[Past, Tensor | None]":
         """Places for `length` tokens more of each row, and what is added to the new tokens' scores.
@@ -96,12 +96,12 @@ class Past(NamedTuple):
         """
         width = self.rows // self.sentences
         past = self._roomy(width * length)
-        count = past.count + width * length
+        count = past.places + width * length
         if past.room is not None:
             past.room.filled = count
         if width == 1 and past.hidden is None:
-            bias = None if length == 1 else F.pad(self._own(length), (past.count, 0))[None, None]
-            return past._replace(count=count), bias
+            bias = None if length == 1 else F.pad(self._own(length), (past.places, 0))[None, None]
+            return past._replace(places=count), bias
         seen = past._seen()
         hidden = torch.cat([seen, self._after(length)], 1)
         if length == 1:
@@ -110,7 +110,7 @@ class Past(NamedTuple):
             each = seen.repeat_interleave(length, 0).view(self.sentences, width * length, -1)
             bias = torch.cat([each, self._own(length).expand(self.sentences, -1, -1)], 2)[:, None]
         heads = past._like.shape[-3]
-        return past._replace(count=count, hidden=hidden), bias.expand(
+        return past._replace(places=count, hidden=hidden), bias.expand(
             -1, heads, -1, -1
         ).contiguous()
 
@@ -119,14 +119,14 @@ class Past(NamedTuple):
         rows, heads, length, dim = caches[0][0].shape
         width = rows // self.sentences
         if width == 1:
-            return self._replace(count=length, fixed=tuple(caches))
+            return self._replace(places=length, fixed=tuple(caches))
 
         def beside(part: Tensor) -> Float[Tensor, "B H N K"]:
             apart = part.reshape(self.sentences, width, heads, length, dim)
             return apart.transpose(1, 2).reshape(self.sentences, heads, width * length, dim)
 
         past = self._replace(
-            count=width * length, fixed=tuple((beside(k), beside(v)) for k, v in caches)
+            places=width * length, fixed=tuple((beside(k), beside(v)) for k, v in caches)
         )
         return past._replace(hidden=past._after(length))
 
@@ -135,7 +135,7 @@ class Past(NamedTuple):
         return self.room.layers[0] if self.room else self.fixed[0][0]
 
     def _seen(self) -> Float[Tensor, "R N"]:
-        return self._like.new_zeros(self.rows, self.count) if self.hidden is None else self.hidden
+        return self._like.new_zeros(self.rows, self.places) if self.hidden is None else self.hidden
 
     def _own(self, length: int) -> Float[Tensor, "N N"]:
         return _own(self.rows // self.sentences, length, self._like.dtype, self._like.device)
@@ -149,11 +149,11 @@ class Past(NamedTuple):
         """The same with a room that has so many free places; without one if there are gradients."""
         if torch.is_grad_enabled():
             return self._replace(fixed=self.caches, room=None)
-        if self.room is not None and self.room.fits(self.count, new):
+        if self.room is not None and self.room.fits(self.places, new):
             return self
         past = self.squeezed()
-        places = max(LEAST, 2 * (past.count + new))
-        return past._replace(fixed=(), room=Room(past.caches, places))
+        room = Room(past.caches, max(LEAST, 2 * (past.places + new)))
+        return past._replace(fixed=(), room=room)
 
     def write(self, layer: int, new: Float[Tensor, "2 B H _ K"]) -> Cache:
         """Put keys and values of one layer into the last places; gives those of all places."""
@@ -161,13 +161,13 @@ class Past(NamedTuple):
             keys, values = (torch.cat(pair, 2) for pair in zip(self.fixed[layer], new, strict=True))
             return keys, values
         whole, count = self.room.layers[layer], new.shape[3]
-        whole.narrow(3, self.count - count, count).copy_(new)
-        keys, values = whole.narrow(3, 0, self.count).unbind(0)
+        whole.narrow(3, self.places - count, count).copy_(new)
+        keys, values = whole.narrow(3, 0, self.places).unbind(0)
         return keys, values
 
     def written(self, caches: list[Cache]) -> "Past":
         """The same once all layers have written: `caches` are what that gave."""
-        if not self.count:
+        if not self.places:
             return self.begun(caches)
         return self if self.room else self._replace(fixed=tuple(caches))
 
@@ -175,16 +175,16 @@ class Past(NamedTuple):
         """Without places that no row of their sentence sees, where that makes N much smaller."""
         if self.hidden is None or not self.sentences:
             return self
-        hidden = self.hidden.view(self.sentences, -1, self.count)  # (B, W, N)
+        hidden = self.hidden.view(self.sentences, -1, self.places)  # (B, W, N)
         live = (hidden == 0).any(1)  # (B, N)
         most = int(live.sum(1).max())
-        if most > 0.75 * self.count:
+        if most > 0.75 * self.places:
             return self
         # A sentence with fewer gets some dead ones after them: no row sees those either.
         order = live.int().argsort(dim=1, descending=True, stable=True)[:, :most]  # (B, N2)
         hidden = hidden.gather(2, order[:, None].expand(-1, hidden.shape[1], -1))
         fixed = _gather(self.caches, order)
-        return self._replace(count=most, hidden=hidden.flatten(0, 1), fixed=fixed, room=None)
+        return self._replace(places=most, hidden=hidden.flatten(0, 1), fixed=fixed, room=None)
 
     def select(self, rows: Int[Tensor, "R2"]) -> "Past":
         """Other rows of the same sentences."""
@@ -195,7 +195,7 @@ class Past(NamedTuple):
         """The sentences at `sentences`, whose rows are `rows`."""
         past = self.select(rows)._replace(sentences=len(sentences))
         if self.room is not None:
-            return past._replace(room=self.room.keep(sentences, self.count))
+            return past._replace(room=self.room.keep(sentences, self.places))
         fixed = (
             (k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.fixed
         )
@@ -213,9 +213,9 @@ class Past(NamedTuple):
 
 def joined(pasts: Sequence[Past]) -> Past:
     """What the sentences of several states have read; all have as many rows for each sentence."""
-    sentences, rows = (sum(past[i] for past in pasts) for i in range(2))
-    most = max(pasts, key=lambda past: past.count)
-    count = most.count
+    sentences, rows = sum(past.sentences for past in pasts), sum(past.rows for past in pasts)
+    most = max(pasts, key=lambda past: past.places)
+    count = most.places
     if not count:
         return Past(sentences, rows)
     like = most.caches[0][0]
@@ -223,8 +223,8 @@ def joined(pasts: Sequence[Past]) -> Past:
     for past in pasts:
         nothing = like.new_zeros(past.sentences, like.shape[1], 0, like.shape[3])
         caches.append(past.caches or ((nothing, nothing),) * len(most.caches))
-        hidden.append(past._seen() if past.count else like.new_zeros(past.rows, 0))
-    alike = all(past.hidden is None and past.count == count for past in pasts)
+        hidden.append(past._seen() if past.places else like.new_zeros(past.rows, 0))
+    alike = all(past.hidden is None and past.places == count for past in pasts)
     together = None if alike else stacked_rows(hidden, 1, HIDDEN)
     return Past(sentences, rows, count, together, joined_caches(caches))
 
@@ -262,6 +262,5 @@ def _gather(caches: tuple[Cache, ...], order: Int[Tensor, "B N2"]) -> tuple[Cach
 def _own(width: int, length: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "N N"]:
     """h of W · T new places for as many new tokens: each sees its row's, up to itself."""
     with torch.inference_mode(False):
-        triangle = torch.ones(length, length, dtype=torch.bool).tril()
-        seen = torch.block_diag(*[triangle] * width).bool()
-        return torch.where(seen, 0.0, HIDDEN).to(device, dtype)
+        seen = torch.eye(width).kron(torch.ones(length, length).tril())
+        return torch.where(seen > 0, 0.0, HIDDEN).to(device, dtype)

@@ -1,5 +1,6 @@
 """y = x Wᵀ + b, in training on a processor with operands in bfloat16 where that is faster."""
 
+from collections.abc import MutableMapping
 from typing import Any
 
 import torch
@@ -32,14 +33,17 @@ def prepared_product(
     return y
 
 
-_ready = WeakTensorKeyDictionary()
+_ready: MutableMapping[Tensor, tuple[tuple[int, int], Tensor | None]] = WeakTensorKeyDictionary()
 """Of each weight its state, by which a change is noticed, and what was prepared."""
 
 
 def _prepared(weight: Tensor) -> Tensor | None:
-    """The weight in the order that oneDNN wants; None if this PyTorch has no oneDNN."""
+    """The weight in the order that oneDNN wants; None if there is no oneDNN, or no telling when
+    the weight changes."""
+    if weight.is_inference():
+        return None
     state = (weight.data_ptr(), weight._version)
-    known: tuple[tuple[int, int], Tensor | None] | None = _ready.get(weight)
+    known = _ready.get(weight)
     if known is None or known[0] != state:
         try:
             ready = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEW)

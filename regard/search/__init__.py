@@ -205,7 +205,8 @@ class Frontier:
                 zip(request.numbers or [0] * size, least, forced, caps, starts, strict=True)
             )
         )
-        number, draw, born, first, free, cap, start = _whole([*table], request).view(size, 7).T
+        columns: list[Tensor] = list(_whole([*table], request).view(size, 7).unbind(1))
+        number, draw, born, first, free, cap, start = columns
         prefix = _whole(prefixes, request).view(size, longest)
         node = torch.full_like(number, ROOT)[:, None].expand(-1, self._width)
         new = Known(number, draw, born, first, free, prefix, cap, node)

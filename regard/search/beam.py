@@ -136,9 +136,9 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
         totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
         for observer in _observers.get():
             observer(layer, chosen)
-        count, best, done = _judged(beams, layer, totals, config)
+        results, best, done = _judged(beams, layer, totals, config)
         going = ~(done if full is None else done | full) & (totals[:, :1] > -inf)
-        beams = Beams(symbols.gather(1, chosen), totals, chosen, count, best)
+        beams = Beams(symbols.gather(1, chosen), totals, chosen, results, best)
         places = frontier.advance(going[:, 0], origins.gather(1, chosen))
         news = history.news(beams.tokens, None if places is None else ~going[:, 0])
         if places is not None:
@@ -156,8 +156,8 @@ class Beams(NamedTuple):
     """Σ log p."""
     chosen: Int[Tensor, "B W"]
     """Which candidates of the last step they were."""
-    count: Int[Tensor, "B"]
-    """Results."""
+    results: Int[Tensor, "B"]
+    """How many there are."""
     best: Float[Tensor, "B _"]
     """Σ log p of the `nbest` best of them."""
 
@@ -187,11 +187,11 @@ def _judged(
 ) -> tuple[Int[Tensor, "B"], Float[Tensor, "B _"], Bool[Tensor, "B 1"]]:
     """Number and best sums of the results, and which sentences have enough of them."""
     if config.length_penalty:
-        count = beams.count + layer.taken.sum(1)
-        return count, beams.best, (count >= config.enough)[:, None]
+        results = beams.results + layer.taken.sum(1)
+        return results, beams.best, (results >= config.enough)[:, None]
     new = layer.totals.where(layer.taken, -inf)
     best = torch.cat([beams.best, new], 1).topk(config.nbest).values
-    return beams.count, best, best[:, -1:] >= totals[:, :1]
+    return beams.results, best, best[:, -1:] >= totals[:, :1]
 
 
 def _candidates(

@@ -58,10 +58,10 @@ def test_hypotheses_share_what_they_have_in_common() -> None:
         hidden, state = decoder(token, state.select(last))
     path = torch.cat([torch.tensor([[3], [4]]), *(token[[2, 5]] for token in tokens)], 1)
     close(hidden[[2, 5]], decoder(path, decoder.start(None, 2))[0][:, -1:])
-    assert state.past.count < 3 * count, "dead places are dropped"
+    assert state.past.places < 3 * count, "dead places are dropped"
     assert room_of(state) <= 2 * (count + 1 + 3 + 3)
     small = state.past.squeezed()
-    assert small.hidden is not None and small.count <= state.past.count
+    assert small.hidden is not None and small.places <= state.past.places
 
 
 @torch.inference_mode()
@@ -141,4 +141,4 @@ def test_empty_places_of_one_row_are_dropped_when_they_can_be() -> None:
         hidden, state = decoder(token, state)
         alone, short = decoder(token, short)
         close(hidden, alone)
-    assert state.past.count < 50 + 60
+    assert state.past.places < 50 + 60
