@@ -168,6 +168,17 @@ def test_choices_hold_for_those_who_come_later(module: ModuleType, options: dict
         assert [hypotheses] == run(module, table[n : n + 1], request, **options)
 
 
+@pytest.mark.parametrize("module", [greedy, beam])
+def test_steps_after_the_end_of_a_sentence_are_not_its_own(module: ModuleType) -> None:
+    """The first goes on alone after the second has ended, until a third comes."""
+    ending = markov({START: {B: 1.0}, B: {END: 1.0}})
+    table = torch.cat([markov({START: {A: 1.0}, A: {A: 1.0}}), ending])
+    steps = begun(module, table, ask([7, 7]))
+    found, _ = search_in_pieces(steps, {5: (fresh(ending), ask([7]))})
+    assert [h.tokens for h, *_ in found] == [(A,) * 7, (B,), (B,)]
+    assert [len(hypotheses) for hypotheses in found] == [1, 1, 1]
+
+
 def test_who_comes_must_want_the_same_symbols() -> None:
     steps = begun(greedy, random_tables(1), ask([9]))
     next(steps)
