@@ -118,7 +118,9 @@ class DecoderState(Protocol):
     A key–value cache and the hidden state of an LSTM are both just states. What belongs to a
     hypothesis (R rows) is apart from what belongs to a sentence (B rows: the encoder's output),
     so that choosing hypotheses copies nothing of the memory. R is a multiple of B, and the rows
-    of one sentence stand together.
+    of one sentence stand together. Each row has read a number of tokens of its own.
+
+    A state is a value: reading gives another, and the same state may be read on from twice.
     """
 
     def select(self, rows: Int[Tensor, "R2"]) -> "DecoderState":
@@ -134,8 +136,8 @@ class DecoderState(Protocol):
         ...
 
     def join(self, others: Any) -> "DecoderState":
-        """The sentences of this state and of `others`, which need not have read as many tokens;
-        memories are of one batch, so as long as one another."""
+        """The sentences of this state and of `others`, with as many hypotheses of each; they need
+        not have read as many tokens, nor have memories of one length."""
         ...
 
     def detach(self) -> "DecoderState":

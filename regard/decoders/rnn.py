@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RecipeError
+from regard.layers.cache import stacked_rows
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
@@ -84,9 +85,22 @@ class Memory(NamedTuple):
         return Memory(summary, *rest)
 
     def join(self, others: Iterable["Memory"]) -> "Memory":
-        summary, *rest = map(_together, zip(self, *others, strict=True))
-        assert summary is not None
-        return Memory(summary, *rest)
+        """All are padded to the longest."""
+        every = [self, *others]
+        summary = torch.cat([memory.summary for memory in every])
+        keys = [memory.keys for memory in every if memory.keys is not None]
+        values = [memory.values for memory in every if memory.values is not None]
+        if not keys:
+            return Memory(summary)
+        masks = [memory.mask for memory in every]
+        mask = None
+        if len({key.shape[1] for key in keys}) > 1 or any(m is not None for m in masks):
+            real = [
+                key.new_ones(len(key), 1, key.shape[1], dtype=torch.bool) if m is None else m
+                for key, m in zip(keys, masks, strict=True)
+            ]
+            mask = stacked_rows(real, 2)
+        return Memory(summary, stacked_rows(keys, 1), stacked_rows(values, 1), mask)
 
 
 @dataclass(frozen=True)
@@ -119,9 +133,12 @@ class State:
         states = [self, *others]
         layers = zip(*(state.layers for state in states), strict=True)
         memories = [state.memory for state in states if state.memory is not None]
+        fed = [state.fed for state in states if state.fed is not None]
+        if len({state.rows // state.sentences for state in states}) > 1:
+            raise ValueError("states with unlike numbers of hypotheses cannot be joined")
         return State(
             tuple(tuple(map(torch.cat, zip(*layer, strict=True))) for layer in layers),
-            _together([state.fed for state in states]),
+            torch.cat(fed) if fed else None,
             memories[0].join(memories[1:]) if memories else None,
             sum(state.sentences for state in states),
         )
@@ -132,11 +149,6 @@ class State:
     def _each(self, change: Callable[[Tensor], Tensor]) -> "State":
         layers = tuple(tuple(change(s) for s in layer) for layer in self.layers)
         return replace(self, layers=layers, fed=None if self.fed is None else change(self.fed))
-
-
-def _together(parts: Iterable[Tensor | None]) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there else None
 
 
 class Attention(nn.Module):

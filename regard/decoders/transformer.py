@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from regard.layers.attention import Cache, MultiHeadAttention, attend_to, causal_mask
+from regard.layers.attention import Hides, MultiHeadAttention, attend_to
+from regard.layers.cache import Cache, Past, joined, joined_caches, stacked_rows
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope
 from regard.layers.residual import Residual, normalisation
+from regard.layers.short_attention import HIDDEN, hide, suits
 from regard.layers.transformer import Config
 from regard.types import Sequence
 
@@ -24,91 +25,71 @@ __all__ = ["Config", "Decoder", "State"]
 
 @dataclass(frozen=True)
 class State:
-    """Keys and values of what was read (R rows) and of the memory (B rows), layer by layer."""
+    """What was read (R rows), and keys and values of the memory (B rows), layer by layer."""
 
-    past: tuple[Cache, ...]
+    past: Past
     memory: tuple[Cache, ...]
-    mask: Bool[Tensor, "B 1 1 S"] | None
-    rows: int
-    sentences: int
-    absent: Int[Tensor, "R"] | None = None
-    """How many of the first places of `past` are empty, where rows have read unlike numbers."""
+    mask: Hides | None
+    """What may be seen of the memory; None: all."""
+    read: int | Int[Tensor, "R"] = 0
+    """How many tokens: all rows, or each."""
 
     @property
-    def length(self) -> int:
-        return self.past[0][0].shape[2] if self.past else 0
+    def rows(self) -> int:
+        return self.past.rows
 
     @property
-    def read(self) -> "int | Int[Tensor, 'R']":
-        """How many tokens: of all rows, or of each."""
-        return self.length if self.absent is None else self.length - self.absent
+    def sentences(self) -> int:
+        return self.past.sentences
 
     def select(self, rows: Int[Tensor, "R2"]) -> "State":
-        past = tuple((k.index_select(0, rows), v.index_select(0, rows)) for k, v in self.past)
-        absent = None if self.absent is None else self.absent.index_select(0, rows)
-        return replace(self, past=past, rows=len(rows), absent=absent)
+        read = self.read if isinstance(self.read, int) else self.read.index_select(0, rows)
+        return State(self.past.select(rows), self.memory, self.mask, read)
 
     def keep(self, sentences: Int[Tensor, "B2"]) -> "State":
         beams = self.rows // self.sentences
         rows = (sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten()
+        read = self.read if isinstance(self.read, int) else self.read.index_select(0, rows)
         memory = tuple(
             (k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memory
         )
         mask = None if self.mask is None else self.mask.index_select(0, sentences)
-        kept = replace(self, memory=memory, mask=mask, sentences=len(sentences))
-        return kept.select(rows)
+        return State(self.past.keep(sentences, rows), memory, mask, read)
 
     def expand(self, beams: int) -> "State":
-        past = tuple(
-            (k.repeat_interleave(beams, 0), v.repeat_interleave(beams, 0)) for k, v in self.past
-        )
-        absent = None if self.absent is None else self.absent.repeat_interleave(beams)
-        return replace(self, past=past, rows=self.rows * beams, absent=absent)
+        read = self.read if isinstance(self.read, int) else self.read.repeat_interleave(beams)
+        return replace(self, past=self.past.expand(beams), read=read)
 
     def join(self, others: Iterable["State"]) -> "State":
-        """Rows that have read less get empty places before what they have read."""
         states = [self, *others]
-        most = max(states, key=lambda state: state.length)
-        masks = [state.mask for state in states if state.mask is not None]
-        absent = None
-        if any(state.absent is not None or state.length < most.length for state in states):
-            device = most.past[0][0].device
-            read = [torch.as_tensor(s.read, device=device).expand(s.rows) for s in states]
-            absent = most.length - torch.cat(read)
-        return State(
-            past=_together(state._widened(most) for state in states),
-            memory=_together(state.memory for state in states),
-            mask=torch.cat(masks) if masks else None,
-            rows=sum(state.rows for state in states),
-            sentences=sum(state.sentences for state in states),
-            absent=absent,
-        )
-
-    def _widened(self, most: "State") -> tuple[Cache, ...]:
-        """`past` with as many places as another state has."""
-        if not self.past:
-            return tuple((_blank(k, self.rows), _blank(v, self.rows)) for k, v in most.past)
-        new = (0, 0, most.length - self.length, 0)
-        return tuple((F.pad(k, new), F.pad(v, new)) for k, v in self.past)
+        if len({state.rows // state.sentences for state in states}) > 1:
+            raise ValueError("states with unlike numbers of hypotheses cannot be joined")
+        read = [state.read for state in states]
+        if not all(isinstance(count, int) and count == read[0] for count in read):
+            device = next(state.past.caches for state in states if state.past.places)[0][0].device
+            each = (torch.as_tensor(s.read, device=device).expand(s.rows) for s in states)
+            read = [torch.cat(list(each))]
+        past, memory = joined([s.past for s in states]), joined_caches([s.memory for s in states])
+        return State(past, memory, _joined_masks(states), read[0])
 
     def detach(self) -> "State":
-        past, memory = (
-            tuple((k.detach(), v.detach()) for k, v in caches)
-            for caches in (self.past, self.memory)
-        )
-        return replace(self, past=past, memory=memory)
+        memory = tuple((k.detach(), v.detach()) for k, v in self.memory)
+        return replace(self, past=self.past.detach(), memory=memory)
 
 
-def _together(states: Iterable[tuple[Cache, ...]]) -> tuple[Cache, ...]:
-    """The caches of several states, layer by layer."""
-    layers = zip(*states, strict=True)
-    return tuple(
-        (torch.cat([k for k, _ in layer]), torch.cat([v for _, v in layer])) for layer in layers
-    )
-
-
-def _blank(like: Float[Tensor, "_ H P K"], rows: int) -> Float[Tensor, "{rows} H P K"]:
-    return like.new_zeros(rows, *like.shape[1:])
+def _joined_masks(states: list[State]) -> Hides | None:
+    """What may be seen of memories that are padded to the longest of them."""
+    keys = [state.memory[0][0] for state in states if state.memory]
+    if len({key.shape[2] for key in keys}) < 2 and all(state.mask is None for state in states):
+        return None
+    masks = []
+    for key, state in zip(keys, states, strict=True):
+        hidden = key.new_zeros(len(key), key.shape[1], 1, key.shape[2])
+        if state.mask is not None:
+            bias = state.mask if state.mask.is_floating_point() else hide(state.mask)
+            hidden = hidden + bias
+        masks.append(hidden)
+    return stacked_rows(masks, 3, HIDDEN)
 
 
 class Block(nn.Module):
@@ -137,26 +118,30 @@ class Block(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "R T D"],
-        mask: Bool[Tensor, "#R 1 T P"] | None,
-        past: Cache | None,
-        start: int | Int[Tensor, "R"],
-        memory: Cache | None,
-        memory_mask: Bool[Tensor, "B 1 1 S"] | None,
+        state: State,
+        number: int,
+        bias: Float[Tensor, "#B #H N P"] | None,
         rotary: Rotary | None,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
+        """`state` has places for x, or has read nothing; `bias` is what they do not see of it."""
         with scope("attention"):
-            inside = self.around_attention.enter(x)
-            y, past = self.attention(
-                inside, mask, past=past, start=start, rotary=rotary, causal=past is None
-            )
+            inside, past = self.around_attention.enter(x), state.past
+            if past.places:
+                start = state.read
+                y, cache = self.attention.extend(
+                    inside, past, number, bias, start=start, rotary=rotary
+                )
+            else:
+                y, cache = self.attention(inside, None, rotary=rotary, causal=True)
         x = self.around_attention.leave(x, y)
-        if memory is not None:
+        if state.memory:
             with scope("cross"):
-                y = self.cross.look(self.around_cross.enter(x), memory, memory_mask)
+                inside = self.around_cross.enter(x)
+                y = self.cross.look(inside, state.memory[number], state.mask)
             x = self.around_cross.leave(x, y)
         with scope("feedforward"):
             y = self.feedforward(self.around_feedforward.enter(x))
-        return self.around_feedforward.leave(x, y), past
+        return self.around_feedforward.leave(x, y), cache
 
 
 class Decoder(nn.Module):
@@ -177,32 +162,31 @@ class Decoder(nn.Module):
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
         if memory is None:
-            return State((), (), None, rows, rows)
+            return State(Past(rows, rows), (), None)
         crosses: list[Any] = [block.cross for block in self.blocks]
         projected = tuple(cross.project(memory.states) for cross in crosses)
-        return State((), projected, attend_to(memory.mask), rows, rows)
+        if not torch.is_grad_enabled() and not bool(memory.mask.any(1).all()):
+            # To see nothing is to see zeros: the kernel for single steps need not know.
+            real = memory.mask[:, None, :, None]
+            projected = tuple((k, v * real) for k, v in projected)
+        return State(Past(rows, rows), projected, _hidden(memory, projected))
 
     def forward(
         self, tokens: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], State]:
+        length = tokens.shape[1]
         x = self.position(self.embedding(tokens), state.read)
         x = self.dropout(probe("input", x))
-        mask = _mask(tokens.shape[1], state, tokens.device)
-        past: list[Cache] = []
+        past, bias = state.past.grown(length) if state.past.places else (state.past, None)
+        state = State(past, state.memory, state.mask, state.read)
+        caches: list[Cache] = []
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
-                x, cache = block(
-                    x,
-                    mask,
-                    state.past[number] if state.past else None,
-                    state.read,
-                    state.memory[number] if state.memory else None,
-                    state.mask,
-                    self.rotary,
-                )
+                x, cache = block(x, state, number, bias, self.rotary)
                 x = probe("output", x)
-            past.append(cache)
-        return self.norm(x), replace(state, past=tuple(past))
+            caches.append(cache)
+        past = past.written(caches)
+        return self.norm(x), State(past, state.memory, state.mask, state.read + length)
 
     def carry(self, state: State) -> dict[str, Tensor]:
         """Nothing: positions are counted from where a state begins, so each text has its own."""
@@ -212,15 +196,10 @@ class Decoder(nn.Module):
         return state
 
 
-def _mask(
-    length: int, state: State, device: torch.device
-) -> Bool[Tensor, "#R 1 {length} P"] | None:
-    """What each of `length` new positions sees of all; None where that needs no saying."""
-    before = state.length
-    if state.absent is None and (before == 0 or length == 1):
-        return None  # the triangle alone, or all
-    mask = causal_mask(length, before + length, device)
-    if state.absent is None:
+def _hidden(memory: Sequence, projected: tuple[Cache, ...]) -> Hides | None:
+    """What the kernel for short memories adds to its scores; other kernels want the mask."""
+    mask = attend_to(memory.mask)
+    if mask is None or not suits(memory.states, mask.shape[-1]):
         return mask
-    places = torch.arange(before + length, device=device)
-    return mask & (places >= state.absent[:, None, None, None])
+    heads = projected[0][0].shape[1]
+    return hide(mask).expand(-1, heads, -1, -1).contiguous()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.cross_entropy import cross_entropy
+from regard.layers.linear import prepared_product
 from regard.recipe.values import Share
 from regard.types import Term, Terms
 
@@ -37,6 +38,8 @@ class Head(nn.Module):
         self.precision = torch.float32
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        if hidden.ndim == 2:  # one step of a search
+            return prepared_product(hidden, self.weight, self.bias)
         return F.linear(hidden, self.weight, self.bias)
 
     def loss(

@@ -3,18 +3,19 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers import short_attention
+from regard.layers.cache import Cache, Past
 from regard.layers.linear import Linear
 from regard.layers.position import Rotary
 from regard.layers.probe import probe, watched
 
 Mask = Bool[Tensor, "*#B #T S"]
-Cache = tuple[Float[Tensor, "_ H _ K"], Float[Tensor, "_ H _ K"]]
-"""Keys and values, of the positions read so far or of the memory."""
+Hides = Shaped[Tensor, "#B #H #T S"]
+"""A mask, or what one adds to the scores: 0 where a query may look, −10³⁰ elsewhere."""
 
 
 def attention_weights(
@@ -80,23 +81,19 @@ class MultiHeadAttention(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "R T D"],
-        mask: Bool[Tensor, "#B #1 #T S"] | None,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "#B #1 #T T"] | None,
         *,
-        past: Cache | None = None,
-        start: int | Int[Tensor, "R"] = 0,
         rotary: Rotary | None = None,
         causal: bool = False,
-    ) -> tuple[Float[Tensor, "R T D"], Cache]:
-        """Self-attention over `past` and x, whose first position is `start`, of all rows or of
-        each. `causal` says that the mask is just the triangle."""
-        short = past is None and rotary is None and _short(x, x.shape[1])
+    ) -> tuple[Float[Tensor, "B T D"], Cache]:
+        """Self-attention of whole texts, and their keys and values. `causal`: the mask is just the
+        triangle."""
+        short = rotary is None and _short(x, x.shape[1])
         packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
         query, key, value = (_split(p, self.heads) for p in packed.chunk(3, -1))
         if rotary is not None:
-            query, key = rotary(query, start), rotary(key, start)
-        if past is not None:
-            key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
+            query, key = rotary(query), rotary(key)
         if short:
             if causal and mask is None:
                 mask = causal_mask(x.shape[1], x.shape[1], x.device)
@@ -104,6 +101,30 @@ class MultiHeadAttention(nn.Module):
         else:
             heads = self._attend(query, key, value, mask, causal)
         return self.output(heads), (key, value)
+
+    def extend(
+        self,
+        x: Float[Tensor, "R T D"],
+        past: Past,
+        layer: int,
+        bias: Float[Tensor, "#B #H #N S"] | None,
+        *,
+        start: int | Int[Tensor, "R"] = 0,
+        rotary: Rotary | None = None,
+    ) -> tuple[Float[Tensor, "R T D"], Cache]:
+        """Self-attention of texts that go on: x, whose first position is `start`, of all rows or of
+        each, has the last places of `past`. All rows of a sentence look at its one tree."""
+        dim = x.shape[-1]
+        packed = self.query_key_value(x).view(past.sentences, -1, 3 * dim)  # (B, R/B·T, 3 D)
+        if rotary is not None:
+            query, key, value = packed.chunk(3, -1)
+            query, key = (_turned(p, rotary, start, len(x), self.heads) for p in (query, key))
+            packed = torch.cat([query, key, value], -1)
+        parts = packed.view(past.sentences, -1, 3, self.heads, dim // self.heads)
+        cache = past.write(layer, parts.permute(2, 0, 3, 1, 4)[1:])  # (2, B, H, R/B·T, K)
+        heads = self._ask(packed[..., :dim], cache, bias)
+        output: Tensor = self.output(heads.view(x.shape))
+        return output, cache
 
     def project(self, memory: Float[Tensor, "B S D"]) -> Cache:
         """Keys and values of the memory, made once for all the steps that look at it."""
@@ -113,18 +134,20 @@ class MultiHeadAttention(nn.Module):
         return key, value
 
     def look(
-        self, x: Float[Tensor, "R T D"], memory: Cache, mask: Bool[Tensor, "B 1 1 S"] | None
+        self, x: Float[Tensor, "R T D"], memory: Cache, mask: Hides | None
     ) -> Float[Tensor, "R T D"]:
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
-        rows, length, dim = x.shape
-        sentences = memory[0].shape[0]
-        query = self.query(x).view(sentences, -1, dim)  # (B, R/B·T, D)
-        if _short(query, memory[0].shape[2]):
-            heads = short_attention.cross_attention(query, *memory, _bias(mask))
-        else:
-            heads = self._attend(_split(query, self.heads), *memory, mask, False)
-        output: Tensor = self.output(heads.reshape(rows, length, dim))
+        query = self.query(x).view(len(memory[0]), -1, x.shape[-1])  # (B, R/B·T, D)
+        heads = self._ask(query, memory, mask)
+        output: Tensor = self.output(heads.view(x.shape))
         return output
+
+    def _ask(
+        self, query: Float[Tensor, "B T D"], cache: Cache, mask: Hides | None
+    ) -> Float[Tensor, "B T D"]:
+        if _short(query, cache[0].shape[2]):
+            return short_attention.cross_attention(query, *cache, _bias(mask))
+        return self._attend(_split(query, self.heads), *cache, mask, False)
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
@@ -132,6 +155,8 @@ class MultiHeadAttention(nn.Module):
         if watched():
             if causal and mask is None:
                 mask = causal_mask(query.shape[2], key.shape[2], query.device)
+            if mask is not None and mask.dtype != torch.bool:
+                mask = mask == 0
             weights = probe("weights", attention_weights(query, key, mask))
             heads = probe("heads", weights @ value)  # (B, H, T, K)
         else:
@@ -158,8 +183,17 @@ def _short(states: Tensor, keys: int) -> bool:
 
 
 def _bias(mask: Tensor | None) -> Tensor | None:
-    return None if mask is None else short_attention.hide(mask)
+    return short_attention.hide(mask) if mask is not None and mask.dtype == torch.bool else mask
 
 
 def _split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
     return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def _turned(
+    x: Float[Tensor, "B N D"], rotary: Rotary, start: int | Int[Tensor, "R"], rows: int, heads: int
+) -> Float[Tensor, "B N D"]:
+    """Queries or keys, turned by the positions that each row has by itself."""
+    apart = _split(x.reshape(rows, -1, x.shape[-1]), heads)  # (R, H, T, K)
+    turned: Tensor = rotary(apart, start)
+    return turned.transpose(1, 2).reshape(x.shape)

@@ -39,8 +39,7 @@ class Dropout(nn.Module):
 
 def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tensor, "*shape"]:
     """s · (m ⊙ x), or x itself where nothing is dropped."""
-    t = threshold(p)
-    if not training or t == 256:
+    if not training or (t := threshold(p)) == 256:
         return x
     if not x.is_cpu:
         return F.dropout(x, p)
@@ -52,8 +51,7 @@ def dropout_add(
     x: Float[Tensor, "*shape"], residual: Float[Tensor, "*shape"], p: float, training: bool
 ) -> Float[Tensor, "*shape"]:
     """residual + dropout(x), in one pass over the memory."""
-    t = threshold(p)
-    if not training or t == 256:
+    if not training or (t := threshold(p)) == 256:
         return residual + x
     if not x.is_cpu:
         return residual + F.dropout(x, p)

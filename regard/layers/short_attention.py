@@ -37,6 +37,10 @@ def self_attention(
     packed: Float[Tensor, "B T Q"], heads: int, bias: Float[Tensor, "#B 1 #T T"] | None
 ) -> Float[Tensor, "B T D"]:
     """Z of queries, keys and values that stand side by side: Q = 3 D."""
+    if not torch.is_grad_enabled():
+        q, k, v = _apart(packed, 3, heads)
+        z = torch.bmm(_weights(q, k, heads, bias), v)
+        return _together(z[None], len(packed), heads, torch.float32)
     result: Tensor = _Attention.apply(packed, None, None, heads, bias)  # type: ignore[no-untyped-call]
     return result
 
@@ -45,12 +49,36 @@ def cross_attention(
     query: Float[Tensor, "B T D"],
     key: Float[Tensor, "B H S K"],
     value: Float[Tensor, "B H S K"],
-    bias: Float[Tensor, "#B 1 #T S"] | None,
+    bias: Float[Tensor, "#B #H #T S"] | None,
 ) -> Float[Tensor, "B T D"]:
     """Z of queries whose heads stand side by side, and of keys and values head by head."""
     heads = key.shape[1]
-    result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
-    return result
+    if torch.is_grad_enabled():
+        result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
+        return result
+    return _lean(query, key, value, bias)
+
+
+def _lean(
+    query: Float[Tensor, "B T D"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S K"],
+    bias: Float[Tensor, "#B #H #T S"] | None,
+) -> Float[Tensor, "B T D"]:
+    """The same without gradients, in few operations: a step of a search is made of short ones."""
+    batch, heads, keys, dim = key.shape
+    length, flat = query.shape[1], (batch * heads, keys, dim)
+    q = query.view(batch, length, heads, dim).transpose(1, 2).reshape(batch * heads, length, dim)
+    k, v = key.reshape(flat), value.reshape(flat)
+    scale = 1 / math.sqrt(dim)
+    if bias is None:
+        scores = torch.baddbmm(q.new_empty(()), q, k.transpose(1, 2), beta=0, alpha=scale)
+    else:
+        # Nothing is copied where the bias has been made for each head.
+        hidden = bias.expand(batch, heads, -1, -1).reshape(batch * heads, -1, keys)
+        scores = torch.baddbmm(hidden, q, k.transpose(1, 2), alpha=scale)
+    z = torch.bmm(scores.softmax(-1), v)
+    return z.view(batch, heads, length, dim).transpose(1, 2).reshape(query.shape)
 
 
 def hide(mask: Tensor) -> Tensor:
@@ -76,6 +104,20 @@ def _together(
     return together.reshape(batch, length, parts * heads * dim)
 
 
+def _weights(
+    q: Float[Tensor, "BH T K"], k: Float[Tensor, "BH S K"], heads: int, bias: Tensor | None
+) -> Float[Tensor, "BH T S"]:
+    """A."""
+    weights = q.new_empty(len(q), q.shape[1], k.shape[1])
+    scale = LOG2E / math.sqrt(q.shape[2])
+    torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
+    if bias is not None:
+        weights.view(-1, heads, *weights.shape[1:]).add_(bias)
+    # Where nothing may be seen, all scores are below this floor: the weights, and Z, are zero.
+    weights.sub_(weights.amax(-1, keepdim=True).clamp_min_(HIDDEN / 2)).exp2_()
+    return weights.div_(weights.sum(-1, keepdim=True).clamp_min_(1.0))
+
+
 class _Attention(torch.autograd.Function):
     """Self-attention of `x` if there is no key, else of queries `x`."""
 
@@ -94,14 +136,7 @@ class _Attention(torch.autograd.Function):
             (q,) = _apart(x, 1, heads)
             k, v = (each.reshape(len(q), -1, q.shape[2]) for each in (key, value))
         batch = len(x)
-        weights = q.new_empty(len(q), q.shape[1], k.shape[1])
-        scale = LOG2E / math.sqrt(q.shape[2])
-        torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
-        if bias is not None:
-            weights.view(batch, heads, *weights.shape[1:]).add_(bias)
-        # Where nothing may be seen, all scores are below this floor: the weights, and Z, are zero.
-        weights.sub_(weights.amax(-1, keepdim=True).clamp_min_(HIDDEN / 2)).exp2_()
-        weights.div_(weights.sum(-1, keepdim=True).clamp_min_(1.0))
+        weights = _weights(q, k, heads, bias)
         ctx.save_for_backward(q, k, v, weights)
         ctx.shape, ctx.dtype = (batch, heads), x.dtype
         ctx.alone = key is None

@@ -4,18 +4,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from math import floor, inf
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.recipe.values import Factor, Few, LengthOrZero, Range
-from regard.search import Frontier, Hypothesis, Request, Step, check_ranges, impossible, table
+from regard.search import (
+    Arrival,
+    Frontier,
+    History,
+    Hypothesis,
+    Request,
+    Step,
+    Steps,
+    check_ranges,
+    drain,
+    impossible,
+)
 from regard.types import DecoderState
 
 
@@ -95,42 +108,90 @@ def search(
     the same, except that it counts a forced prefix as certain, and that where α = 0 it only waits
     for the best result, and for `nbest` of any kind.
     """
-    frontier = Frontier(step, state, request, width=config.beams, minimum=config.min_length)
-    size, tokens = len(frontier), frontier.first
-    totals = torch.zeros(size, 1, device=request.device)
-    chosen = torch.zeros_like(tokens)  # which candidates of the last step are followed
-    count = torch.zeros_like(frontier.sentences)  # results so far
-    best = torch.full((size, config.nbest), -inf, device=request.device)  # Σ log p of the best
-    layers = []
-    while len(frontier):
-        log_probs = frontier.read(tokens)  # (B, W, V)
-        width = log_probs.shape[1]
-        # Where one hypothesis has just become W, all but the first are copies that cannot be.
-        totals = F.pad(totals, (0, width - totals.shape[1]), value=-inf)
-        sums, symbols, chances, origins = _candidates(totals, log_probs)  # (B, C)
+    return drain(steps(step, state, request, config))
+
+
+def steps(step: Step, state: DecoderState, request: Request, config: Config) -> Steps:
+    """The same step by step; the news has the last tokens of the hypotheses that are followed."""
+    frontier = Frontier(step, request, width=config.beams, minimum=config.min_length)
+    history = Candidates(request, config)
+    arrival: Arrival | None = (state, request)
+    beams = Beams.begin(torch.empty(0, 1, dtype=torch.long, device=request.device), config)
+    while arrival is not None or len(frontier):
+        if arrival is not None:
+            history.ask(arrival[1], frontier)
+            beams = beams.join(Beams.begin(frontier.join(*arrival), config))
+            arrival = None
+            continue  # they may have no place for a token
+        log_probs = frontier.read(beams.tokens)  # (B, W, V)
+        width, full = log_probs.shape[1], frontier.full
+        sums, symbols, chances, origins = _candidates(beams.padded(width), log_probs)  # (B, C)
         ended = frontier.ends(symbols)
-        taken = (ended | frontier.full[:, None]) & (sums > -inf)
+        taken = (ended if full is None else ended | full) & (sums > -inf)
         taken[:, config.beams :] = False
-        parents = chosen.expand(-1, width).gather(1, origins)
-        layers.append(Layer(frontier.sentences, sums, symbols, chances, parents, taken))
+        parents = beams.chosen.expand(-1, width).gather(1, origins)
+        layer = Layer(frontier.sentences, sums, symbols, chances, parents, taken)
+        history.add(*layer)
 
         totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
         for observer in _observers.get():
-            observer(layers[-1], chosen)
-        if config.length_penalty:
-            count = count + taken.sum(1)
-            done = count >= config.enough
-        else:
-            best = torch.cat([best, sums.where(taken, -inf)], 1).topk(config.nbest).values
-            done = best[:, -1] >= totals[:, 0]
-        going = (~(done | frontier.full) & (totals[:, 0] > -inf)).nonzero().flatten()
-        tokens, origins = symbols.gather(1, chosen), origins.gather(1, chosen)
-        if len(going) < len(frontier):
-            tokens, origins, totals, chosen, count, best = (
-                values[going] for values in (tokens, origins, totals, chosen, count, best)
-            )
-        frontier.advance(going, origins)
-    return _results(layers, request, config)
+            observer(layer, chosen)
+        results, best, done = _judged(beams, layer, totals, config)
+        going = ~(done if full is None else done | full) & (totals[:, :1] > -inf)
+        beams = Beams(symbols.gather(1, chosen), totals, chosen, results, best)
+        places = frontier.advance(going[:, 0], origins.gather(1, chosen))
+        news = history.news(beams.tokens, None if places is None else ~going[:, 0])
+        if places is not None:
+            beams = beams.keep(places)
+        arrival = yield news
+    return history.of(range(len(history.asked)))
+
+
+class Beams(NamedTuple):
+    """The hypotheses that are followed, and what is known of the results so far."""
+
+    tokens: Int[Tensor, "B W"]
+    """What each has written last."""
+    totals: Float[Tensor, "B W"]
+    """Σ log p."""
+    chosen: Int[Tensor, "B W"]
+    """Which candidates of the last step they were."""
+    results: Int[Tensor, "B"]
+    """How many there are."""
+    best: Float[Tensor, "B _"]
+    """Σ log p of the `nbest` best of them."""
+
+    @classmethod
+    def begin(cls, tokens: Int[Tensor, "B W"], config: Config) -> "Beams":
+        totals = torch.zeros(len(tokens), 1, device=tokens.device)
+        best = torch.full((len(tokens), config.nbest), -inf, device=tokens.device)
+        new = cls(tokens, totals, torch.zeros_like(tokens), torch.zeros_like(tokens[:, 0]), best)
+        return new._replace(totals=new.padded(tokens.shape[1]))
+
+    def padded(self, width: int) -> Float[Tensor, "B {width}"]:
+        """Where one hypothesis has just become W, all but the first are copies that cannot be."""
+        missing = width - self.totals.shape[1]
+        return F.pad(self.totals, (0, missing), value=-inf) if missing else self.totals
+
+    def keep(self, sentences: Int[Tensor, "B2"]) -> "Beams":
+        return Beams(*(values.index_select(0, sentences) for values in self))
+
+    def join(self, new: "Beams") -> "Beams":
+        if not len(self.tokens):
+            return new
+        return Beams(*(torch.cat(pair) for pair in zip(self, new, strict=True)))
+
+
+def _judged(
+    beams: Beams, layer: Layer, totals: Float[Tensor, "B W"], config: Config
+) -> tuple[Int[Tensor, "B"], Float[Tensor, "B _"], Bool[Tensor, "B 1"]]:
+    """Number and best sums of the results, and which sentences have enough of them."""
+    if config.length_penalty:
+        results = beams.results + layer.taken.sum(1)
+        return results, beams.best, (results >= config.enough)[:, None]
+    new = layer.totals.where(layer.taken, -inf)
+    best = torch.cat([beams.best, new], 1).topk(config.nbest).values
+    return beams.results, best, best[:, -1:] >= totals[:, :1]
 
 
 def _candidates(
@@ -148,46 +209,94 @@ def _candidates(
     members, whole = symbols // groups, symbols // groups * groups
     peaks = log_probs[..., :whole].view(size, width, members, groups).amax(2)  # (B, W, K)
     _, best = (totals[..., None] + peaks).flatten(1).topk(min(count, width * groups))  # (B, C)
-    first = best // groups * symbols + best % groups  # places among W · V, here as below
-    steps = torch.arange(0, whole, groups, device=first.device)
-    rest = torch.arange(whole, symbols, device=first.device)
-    rest = torch.arange(0, width * symbols, symbols, device=first.device)[:, None] + rest
+    steps, rest = _offsets(width, symbols, groups, totals.device)
+    owners = best // groups
+    first = owners * (symbols - groups) + best  # places among W · V, here as below
     places = (first[..., None] + steps).flatten(1)
-    places = torch.cat([places, rest.flatten().expand(size, -1)], 1)
+    before = totals.gather(1, owners).repeat_interleave(members, 1)
+    if len(rest):
+        places = torch.cat([places, rest.expand(size, -1)], 1)
+        before = torch.cat([before, totals.repeat_interleave(symbols - whole, 1)], 1)
     chances = log_probs.flatten(1).gather(1, places)
-    sums, best = (totals.gather(1, places // symbols) + chances).topk(count)  # (B, C)
+    sums, best = (before + chances).topk(count)  # (B, C)
     places, chances = places.gather(1, best), chances.gather(1, best)
     return sums, places % symbols, chances, places // symbols
 
 
-def _results(layers: list[Layer], request: Request, config: Config) -> list[list[Hypothesis]]:
-    """Rank what was taken, and walk back from each of the best to its first symbol."""
-    caps, forced = torch.as_tensor(request.caps).tolist(), request.forced
-    sentences, *columns = ([layer[i] for layer in layers] for i in range(len(Layer._fields)))
-    totals, symbols, log_probs, parents, taken = (
-        table(sentences, column, len(caps), 2 * config.beams) for column in columns
-    )  # (T, B, C) each
-    time, sentence, place = taken.nonzero()  # (N,) each: one for each hypothesis
-    lengths, sums = np.array(request.before).reshape(-1, 2).T[:, sentence]
-    scores = (sums + totals[taken]) / (lengths + time + 1) ** config.length_penalty
+@lru_cache(8)
+def _offsets(
+    width: int, symbols: int, groups: int, device: torch.device
+) -> tuple[Int[Tensor, "M"], Int[Tensor, "N"]]:
+    """From a group's first symbol to each of its members; the places of what makes no group."""
+    whole = symbols // groups * groups
+    steps, rest = torch.arange(0, whole, groups), torch.arange(whole, symbols)
+    rest = torch.arange(0, width * symbols, symbols)[:, None] + rest
+    return steps.to(device), rest.flatten().to(device)
 
-    path, chances = np.empty((len(layers), len(place)), int), np.empty((len(layers), len(place)))
-    for t in reversed(range(len(layers))):
+
+class Candidates(History):
+    """The candidates of each step: Σ log p, symbols, log p, parents, and which became results."""
+
+    def __init__(self, request: Request, config: Config) -> None:
+        super().__init__(request, 2 * config.beams, len(Layer._fields) - 1)
+        self.config = config
+
+    def _made(self, numbers: list[int]) -> list[list[Hypothesis]]:
+        """Rank what was taken, and walk back from each of the best to its first symbol."""
+        first, (totals, symbols, log_probs, parents, taken) = self.columns(numbers)  # (T, B, C)
+        time, sentence, place = taken.nonzero()  # (N,) each: one for each hypothesis
+        asked = [self.asked[number] for number in numbers]
+        born = np.array([each.born - first for each in asked])[sentence]
+        lengths, sums = np.array([each.before for each in asked]).T[:, sentence]
+        scores = (sums + totals[taken]) / (lengths + time - born + 1) ** self.config.length_penalty
+        path, chances = _paths((symbols, log_probs, parents), time, sentence, place)
+
+        results: list[list[Hypothesis]] = [[] for _ in numbers]
+        for i in np.argsort(-scores, kind="stable").tolist():
+            found, begin, end = results[int(sentence[i])], int(born[i]), int(time[i]) + 1
+            if len(found) < self.config.nbest:
+                tokens, values = path[begin:end, i].tolist(), chances[begin:end, i].tolist()
+                forced = asked[int(sentence[i])].forced
+                finished = tokens[-1] == self.end and len(tokens) > forced
+                written = tuple(tokens[: len(tokens) - finished])
+                found.append(Hypothesis(written, float(scores[i]), tuple(values), finished))
+        for found, each in zip(results, asked, strict=True):
+            if each.cap <= 0:
+                found.append(Hypothesis((), 0.0, (), False))
+            if not found:
+                raise impossible()
+        return results
+
+    def best(self, numbers: list[int]) -> list[Hypothesis]:
+        """Of the candidates of the last step, the first."""
+        first, (totals, symbols, log_probs, parents, _) = self.columns(numbers)
+        time, sentence = np.full(len(numbers), len(totals) - 1), np.arange(len(numbers))
+        place = np.zeros_like(sentence)
+        path, chances = _paths((symbols, log_probs, parents), time, sentence, place)
+        best = []
+        for i, number in enumerate(numbers):
+            born, _, forced, (length, total) = self.asked[number]
+            tokens, values = path[born - first :, i].tolist(), chances[born - first :, i].tolist()
+            finished = tokens[-1] == self.end and len(tokens) > forced
+            score = (total + float(totals[-1, i, 0])) / (
+                (length + len(tokens)) ** self.config.length_penalty
+            )
+            written = tuple(tokens[: len(tokens) - finished])
+            best.append(Hypothesis(written, score, tuple(values), finished))
+        return best
+
+
+def _paths(
+    tables: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    time: NDArray[Any],
+    sentence: NDArray[Any],
+    place: NDArray[Any],
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(T, N) each: the symbols of N hypotheses and log p of them, up to the last step of each."""
+    symbols, log_probs, parents = tables
+    path, chances = np.empty((len(symbols), len(place)), int), np.empty((len(symbols), len(place)))
+    for t in reversed(range(len(symbols))):
         path[t], chances[t] = symbols[t, sentence, place], log_probs[t, sentence, place]
         # Steps after a hypothesis's last symbol are none of its own.
         place = np.where(t <= time, parents[t, sentence, place], place)
-
-    results: list[list[Hypothesis]] = [[] for _ in caps]
-    for i in np.argsort(-scores, kind="stable").tolist():
-        owner, length = int(sentence[i]), int(time[i]) + 1
-        if len(results[owner]) < config.nbest:
-            tokens, values = path[:length, i].tolist(), chances[:length, i].tolist()
-            finished = tokens[-1] == request.end and length > forced[owner]
-            written = tuple(tokens[: length - finished])
-            results[owner].append(Hypothesis(written, float(scores[i]), tuple(values), finished))
-    for found, cap in zip(results, caps, strict=True):
-        if cap <= 0:
-            found.append(Hypothesis((), 0.0, (), False))
-        if not found:
-            raise impossible()
-    return results
+    return path, chances

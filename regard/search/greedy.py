@@ -9,7 +9,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.recipe.values import LengthOrZero
-from regard.search import Frontier, Hypothesis, Request, Step, check_ranges, impossible, table
+from regard.search import (
+    Arrival,
+    Frontier,
+    History,
+    Hypothesis,
+    Request,
+    Step,
+    Steps,
+    check_ranges,
+    drain,
+    impossible,
+)
 from regard.types import DecoderState
 
 Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
@@ -31,6 +42,11 @@ def search(
     step: Step, state: DecoderState, request: Request, config: Config
 ) -> list[list[Hypothesis]]:
     """For each sentence its one hypothesis, yₜ = argmax_v p(v | y₁ … yₜ₋₁, x); α = 0."""
+    return drain(steps(step, state, request, config))
+
+
+def steps(step: Step, state: DecoderState, request: Request, config: Config) -> Steps:
+    """The same step by step."""
     return walk(step, state, request, lambda log_probs, _: log_probs.argmax(-1), config.min_length)
 
 
@@ -41,49 +57,64 @@ def walk(
     choose: Choose,
     minimum: int = 0,
     width: int = 1,
-) -> list[list[Hypothesis]]:
+) -> Steps:
     """Write `width` hypotheses for each sentence, symbol by symbol; `choose` chooses each symbol.
 
     They do not meet: each goes on until it ends or is full, a sentence until all of its own have.
     """
-    frontier = Frontier(step, state, request, width=width, minimum=minimum)
-    tokens = frontier.first
-    alive = torch.ones(len(frontier), width, dtype=torch.bool, device=request.device)
-    sentences, written, chances = [], [], []
-    while len(frontier):
+    frontier = Frontier(step, request, width=width, minimum=minimum)
+    history = Texts(request, width, 2)
+    arrival: Arrival | None = (state, request)
+    tokens = torch.empty(0, 1, dtype=torch.long, device=request.device)
+    alive = torch.empty(0, width, dtype=torch.bool, device=request.device)
+    while arrival is not None or len(frontier):
+        if arrival is not None:
+            history.ask(arrival[1], frontier)
+            first = frontier.join(*arrival)  # (B2, W)
+            tokens = torch.cat([tokens, first]) if len(tokens) else first
+            alive = torch.cat([alive, alive.new_ones(len(first), width)])
+            arrival = None
+            continue  # they may have no place for a token
         log_probs = frontier.read(tokens)  # (B, W, V)
         tokens = choose(log_probs, frontier)  # (B, W)
-        sentences.append(frontier.sentences)
-        written.append(tokens.expand(-1, width))
-        chances.append(log_probs.gather(-1, tokens[..., None])[..., 0].expand(-1, width))
-        alive = alive & ~frontier.ends(tokens)
-        going = (alive.any(1) & ~frontier.full).nonzero().flatten()
-        if len(going) < len(frontier):
-            tokens, alive = tokens[going], alive[going]
-        frontier.advance(going)
-    size = len(request.caps)
-    symbols, values = (
-        table(sentences, steps, size, width).transpose(1, 2, 0).tolist()
-        for steps in (written, chances)
-    )
-    return _cut(symbols, values, request)
+        chances = log_probs.gather(-1, tokens[..., None])[..., 0]
+        history.add(frontier.sentences, tokens.expand(-1, width), chances.expand(-1, width))
+        alive, full = alive & ~frontier.ends(tokens), frontier.full
+        going = (alive if full is None else alive & ~full).any(1)
+        places = frontier.advance(going)
+        news = history.news(tokens, None if places is None else ~going)
+        if places is not None:
+            tokens, alive = tokens[places], alive[places]
+        arrival = yield news
+    return history.of(range(len(history.asked)))
+
+
+class Texts(History):
+    """The symbols (B, W) that each step has written, and log p of each."""
+
+    def _made(self, numbers: list[int]) -> list[list[Hypothesis]]:
+        first, tables = self.columns(numbers)
+        symbols, log_probs = (table.transpose(1, 2, 0).tolist() for table in tables)  # (B, W, T)
+        made = []
+        for number, rows, chances in zip(numbers, symbols, log_probs, strict=True):
+            born, cap, forced, (_, before) = self.asked[number]
+            texts = zip(rows, chances, strict=True)
+            pairs = ((row[born - first :], values[born - first :]) for row, values in texts)
+            found = [_cut(*pair, cap, forced, before, self.end) for pair in pairs]
+            if not all(isfinite(hypothesis.score) for hypothesis in found):
+                raise impossible()
+            made.append(sorted(found, key=lambda hypothesis: -hypothesis.score))
+        return made
+
+    def best(self, numbers: list[int]) -> list[Hypothesis]:
+        return [found[0] for found in self._made(numbers)]
 
 
 def _cut(
-    symbols: list[list[list[int]]], log_probs: list[list[list[float]]], request: Request
-) -> list[list[Hypothesis]]:
-    """What was written for each sentence, each up to its end symbol or its cap, best first."""
-    caps = torch.as_tensor(request.caps).tolist()
-    results = []
-    counts = zip(caps, request.forced, request.before, strict=True)
-    for rows, chances, (cap, forced, (_, before)) in zip(symbols, log_probs, counts, strict=True):
-        hypotheses = []
-        for written, values in zip(rows, chances, strict=True):
-            finished = request.end in written[forced:cap]
-            length = written.index(request.end, forced) if finished else max(cap, 0)
-            tokens, kept = tuple(written[:length]), tuple(values[: length + finished])
-            hypotheses.append(Hypothesis(tokens, fsum((before, *kept)), kept, finished))
-        if not all(isfinite(hypothesis.score) for hypothesis in hypotheses):
-            raise impossible()
-        results.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
-    return results
+    written: list[int], values: list[float], cap: int, forced: int, before: float, end: int
+) -> Hypothesis:
+    """What was written for a sentence, up to its end symbol, its cap or the last step."""
+    finished = end in written[forced:cap]
+    length = written.index(end, forced) if finished else min(max(cap, 0), len(written))
+    kept = tuple(values[: length + finished])
+    return Hypothesis(tuple(written[:length]), fsum((before, *kept)), kept, finished)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from regard.recipe.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
-from regard.search import Frontier, Hypothesis, Request, Step, check_ranges
+from regard.search import Frontier, Hypothesis, Request, Step, Steps, check_ranges, drain
 from regard.search.greedy import walk
 from regard.types import DecoderState, exact, float64
 
@@ -44,15 +44,19 @@ def search(
     choices each symbol is drawn from those that may follow, so that texts do not come as often as
     their probabilities say: one that few others begin like comes more often.
     """
+    return drain(steps(step, state, request, config))
+
+
+def steps(step: Step, state: DecoderState, request: Request, config: Config) -> Steps:
+    """The same step by step."""
     if request.numbers is None:
         raise ValueError("sampling needs the sentences' numbers: the draws depend on them")
     place = exact(request.device)
-    numbers = torch.as_tensor(request.numbers, dtype=torch.long, device=place)
 
     def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier) -> Int[Tensor, "B W"]:
-        number = numbers[frontier.sentences.to(place)][:, None]
+        number, age = (v.to(place)[:, None] for v in (frontier.known.draw, frontier.ages))
         sample = torch.arange(log_probs.shape[1], device=place)
-        chance = uniform(config.seed, number, sample, frontier.time)
+        chance = uniform(config.seed, number, sample, age)
         return draw(distribution(log_probs, config), chance).to(log_probs.device)
 
     return walk(step, state, request, choose, config.min_length, config.samples)
@@ -96,7 +100,7 @@ def draw(probs: Float64[Tensor, "B W V"], chance: Float64[Tensor, "B W"]) -> Int
 
 
 def uniform(
-    seed: int, number: Int[Tensor, "B 1"], sample: Int[Tensor, "W"], time: int
+    seed: int, number: Int[Tensor, "B 1"], sample: Int[Tensor, "W"], time: int | Int[Tensor, "B 1"]
 ) -> Float64[Tensor, "B W"]:
     """A number in [0, 1) that is a pure function of its four arguments.
 

@@ -15,6 +15,7 @@ from regard.layers.attention import (
     attention_weights,
     causal_mask,
 )
+from regard.layers.cache import Past
 
 B, H, T, S, K, E = 2, 3, 5, 11, 7, 13  # all different: a swapped axis cannot pass
 D = H * K
@@ -159,8 +160,9 @@ def test_causal_self_attention_is_the_equation(length: int, keys: int) -> None:
 def test_self_attention_with_a_past_is_the_equation(length: int, keys: int) -> None:
     layer, whole = make(), states(keys)
     old, new = whole.split([keys - length, length], 1)
-    _, past = layer(old, None, causal=True)
-    fast, cache = layer(new, causal_mask(length, keys, whole.device), past=past)
+    _, read = layer(old, None, causal=True)
+    past, bias = Past(B, B, keys - length, None, (read,)).grown(length)
+    fast, cache = layer.extend(new, past, 0, bias)
     assert [tuple(part.shape) for part in cache] == [(B, H, keys, K)] * 2
     triangle = torch.ones(keys, keys, dtype=torch.bool).tril()
     slow = equation(layer, whole, whole, triangle[None])[:, -length:]

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from regard.layers.linear import Linear
+from regard.layers.linear import FEW, LARGE, Linear, prepared_product
 
 
 def pair(inputs=211, outputs=307, bias=True):
@@ -62,3 +63,42 @@ def test_narrow_hands_on_bfloat16_and_takes_it():
     output.sum().backward()
     assert x.grad is not None and x.grad.dtype == torch.float32
     assert first.weight.grad is not None and first.weight.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("rows", [1, 5, FEW, FEW + 1])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_prepared_weight_gives_the_same_product(rows, biased):
+    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64 + 3, 64)), torch.randn(rows, 64)
+    bias = torch.randn(len(weight)) if biased else None
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            prepared_product(x, weight, bias), F.linear(x, weight, bias), atol=1e-4, rtol=1e-4
+        )
+
+
+def test_a_weight_that_has_changed_is_prepared_again():
+    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64, 64)), torch.randn(5, 64)
+    for change in (lambda: None, lambda: weight.mul_(2), lambda: setattr(weight, "data", -weight)):
+        with torch.no_grad():
+            change()
+        with torch.inference_mode():
+            wanted = F.linear(x, weight)
+            torch.testing.assert_close(
+                prepared_product(x, weight, None), wanted, atol=1e-4, rtol=1e-4
+            )
+
+
+def test_without_onednn_the_product_is_the_plain_one(monkeypatch):
+    def missing(*args):
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
+    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64, 64)), torch.randn(5, 64)
+    with torch.inference_mode():
+        assert torch.equal(prepared_product(x, weight, None), F.linear(x, weight))
+
+
+def test_a_product_with_gradients_is_the_plain_one():
+    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64, 64)), torch.randn(5, 64)
+    prepared_product(x, weight, None).sum().backward()
+    torch.testing.assert_close(weight.grad, x.sum(0).expand_as(weight))

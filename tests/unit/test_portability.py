@@ -20,7 +20,7 @@ import regard
 from regard import cli
 from regard.console import streams
 from regard.errors import UserError
-from regard.search import Frontier, Request, sample
+from regard.search import Frontier, Known, Request, Steps, sample
 from regard.train import checkpoint, lock, manifest, memory, optimizer, signals
 from regard.types import Batch, exact, float64
 from tests import corpus
@@ -314,10 +314,15 @@ def test_sampling_asks_its_device_for_no_float64(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sample, "float64", lambda tensor: torch.zeros(tensor.shape).double())
     drawn = []
 
-    def walk(step: Any, state: Any, request: Any, choose: Any, *rest: Any) -> list[Any]:
+    def walk(step: Any, state: Any, request: Any, choose: Any, *rest: Any) -> Steps:
         frontier = Frontier.__new__(Frontier)
-        frontier.sentences, frontier.time = torch.arange(3), 0
+        three = torch.arange(3)
+        frontier.known, frontier.time = (
+            Known(*(three,) * 5, three[:, None], three, three[:, None]),
+            0,
+        )
         drawn.append(choose(torch.zeros(3, 1, 5, device="meta"), frontier))
+        yield from ()
         return []
 
     monkeypatch.setattr(sample, "walk", walk)
