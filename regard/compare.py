@@ -35,7 +35,7 @@ NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What is told of one run."""
+    """What is reported of one run."""
 
     run: str
     scores: Mapping[str, Score]
@@ -75,7 +75,7 @@ class Comparison:
         return asdict(self)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table: what is told, then a cell for each run."""
+        """The table: what is reported, then a cell for each run."""
         names = list(dict.fromkeys(name for entry in self.runs for name in entry.scores))
         lengths = list(dict.fromkeys(name for entry in self.runs for name in entry.lengths))
         rows = [(name, *(_cell(e.scores.get(name)) for e in self.runs)) for name in names]
@@ -280,7 +280,7 @@ def _gradient(predictor: front.Predictor, part: str) -> Sequence[float]:
 
 
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
-    """{figure: (targets, values)}: what validation told, and the training's own loss."""
+    """{figure: (targets, values)}: what validation reported, and the training's own loss."""
     points: dict[str, dict[int, float]] = {}
     for record in records:
         figures = {k: v for k, v in record.items() if k not in NO_PANEL}

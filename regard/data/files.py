@@ -21,7 +21,7 @@ class Config:
     set: str = ""
     """A data set of the catalogue (`regard data list`)."""
     folder: str = ""
-    """A folder that the files are in; of itself, the recipe's own."""
+    """A folder that the files are in; by default, the recipe's own."""
     train: tuple[str, ...]
     """Files to learn from."""
     validation: tuple[str, ...] = ()

@@ -89,8 +89,8 @@ class Pairs:
 def listed(
     source: Path | Sequence[str], by: Tokenizer, longest: int, report: Report
 ) -> dict[str, list[int]]:
-    """Texts, or those of a file, one to a line, and the tokens of each; told and left out is what
-    a model cannot write."""
+    """Texts, or those of a file, one to a line, and the tokens of each. What a model
+    cannot write is reported and left out."""
     broken: Broken = {}
     path, given = (source, lines(source, broken)) if isinstance(source, Path) else (GIVEN, source)
     texts = [line.strip() for line in given]

@@ -53,7 +53,7 @@ class Config:
     set: str = ""
     """A data set of the catalogue (`regard data list`)."""
     folder: str = ""
-    """A folder that the file is in; of itself, the recipe's own."""
+    """A folder that the file is in; by default, the recipe's own."""
     file: str
     """A CSV file, plain or gzip, whose first line names its columns."""
     separator: str = ","

@@ -1,6 +1,6 @@
 """A recurrent decoder, with or without attention; a language model without the memory.
 
-    h_t = RNN([e_t; …], h_{t−1})        e_t ∈ ℝᴰ the embedding of the symbol read at t
+    h_t = RNN([e_t; …], h_{t−1})        e_t ∈ ℝᴰ the embedding of the token read at t
 
 What the dots are, and what is made of h_t ∈ ℝᴴ, depends on how the memory m₁ … m_S ∈ ℝᴰ is used.
 Here c is one vector for all of it (see `Config.summary`), and c_t = Σ_s α_ts m_s attention's:
@@ -53,7 +53,7 @@ class Config:
     order: Literal["before", "after"] = "after"
     """Whether a step looks at the memory before it reads (Bahdanau) or after (Luong; faster)."""
     input_feeding: bool = False
-    """Whether each step reads, besides a symbol, what the one before made of memory and state."""
+    """Whether each step reads, besides a token, what the one before made of memory and state."""
     summary: Summary = "ends"
     """The memory as one vector: the mean of its first and last state, which holds all that both
     directions of an encoder have read; its last state; the mean of all."""

@@ -1,4 +1,4 @@
-"""Which input symbol an output symbol looked at."""
+"""Which input token an output token looked at."""
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ def cross_attention(model: Model, batch: Batch) -> dict[str, Tensor]:
 
 
 def align(model: Model, batch: Batch) -> list[list[int]]:
-    """For each target symbol, the end included, the source symbol with the largest mean weight."""
+    """For each target token, the end included, the source token with the largest mean weight."""
     weights = list(cross_attention(model, batch).values())
     if not weights:
         return [[] for _ in range(len(batch))]

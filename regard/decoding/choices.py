@@ -1,4 +1,4 @@
-"""The texts that may be written, where not any may: a tree of their symbols."""
+"""The texts that may be written, where not any may: a tree of their tokens."""
 
 from collections.abc import Sequence
 
@@ -13,19 +13,19 @@ ROOT = 0
 
 
 class Choices:
-    """A node is how some of the texts begin, 0 the empty beginning; an edge adds a symbol.
+    """A node is how some of the texts begin, 0 the empty beginning; an edge adds a token.
 
-    Nodes are numbered by length, then in order. So all edges, each one number node · V + symbol,
+    Nodes are numbered by length, then in order. So all edges, each one number node · V + token,
     are sorted, the edges of a node lie side by side, and edge k leads to node k + 1: one sorted
     row of numbers is the whole tree. The end symbol is an edge, too, to a node that has none.
     """
 
     def __init__(self, texts: Sequence[Sequence[int]], end: int, size: int) -> None:
-        """`texts` are symbols without the end; `size` is the number V of symbols there are."""
+        """`texts` are tokens without the end; `size` is the number V of tokens there are."""
         lengths = np.array([len(text) + 1 for text in texts], np.int64)
         symbols = np.fromiter((s for text in texts for s in (*text, end)), np.int64, lengths.sum())
         if symbols.min() < 0 or symbols.max() >= size:
-            raise UserError(f"choices: a symbol is none of the {size:,} that there are")
+            raise UserError(f"choices: a token is none of the {size:,} that there are")
         first = lengths.cumsum() - lengths  # where each text begins
         nodes, count, edges = np.full(len(texts), ROOT, np.int64), ROOT, []
         self.size, self.longest = size, int(lengths.max()) - 1
@@ -42,13 +42,13 @@ class Choices:
         self.edges = self.edges.to(device)
 
     def follow(self, nodes: Int[Tensor, "B W"], symbols: Int[Tensor, "B W"]) -> Int[Tensor, "B W"]:
-        """The node that each symbol leads to; −1, from which none goes on, where there is none."""
+        """The node that each token leads to; −1, from which none goes on, where there is none."""
         wanted = nodes * self.size + symbols
         places = torch.searchsorted(self.edges, wanted).clamp(max=len(self.edges) - 1)
         return torch.where(self.edges[places] == wanted, places + 1, -1)
 
     def allowed(self, nodes: Int[Tensor, "B W"]) -> Bool[Tensor, "B W V"]:
-        """Which symbols may follow."""
+        """Which tokens may follow."""
         flat = nodes.flatten()
         first, stop = (torch.searchsorted(self.edges, n * self.size) for n in (flat, flat + 1))
         counts = stop - first  # edges of each node

@@ -1,6 +1,6 @@
-"""What follows a prompt: it is read at once, then symbols are written one by one.
+"""What follows a prompt: it is read at once, then tokens are written one by one.
 
-    score(y | x) = Σ_t log p(yₜ | x, y₁ … yₜ₋₁) / nᵅ      over the n symbols y of the output alone
+    score(y | x) = Σ_t log p(yₜ | x, y₁ … yₜ₋₁) / nᵅ      over the n tokens y of the output alone
 
 The prompt x is given, not written: nothing of it counts in a score, a length or a minimum.
 """
@@ -18,7 +18,7 @@ from regard.search import Hypothesis, Request
 from regard.types import Batch, DecoderState
 
 CHUNK = 256
-"""Symbols of each text that are read at once: what a model holds of them is bounded."""
+"""Tokens of each text that are read at once: what a model holds of them is bounded."""
 NOTHING = Hypothesis((), 0.0, (), False)
 
 
@@ -26,17 +26,17 @@ class Asked(NamedTuple):
     """What is asked of every text."""
 
     length: int
-    """The most symbols of an output."""
+    """The most tokens of an output."""
     end: int
-    """The symbol that ends an output."""
+    """The token that ends an output."""
     forbidden: tuple[int, ...]
-    """Symbols that are never written."""
+    """Tokens that are never written."""
     window: int | None
-    """How many symbols the model can hold, if it hands nothing on."""
+    """How many tokens the model can hold, if it hands nothing on."""
 
 
 def read(model: Model, texts: Sequence[Sequence[int]]) -> DecoderState:
-    """The state that has read all of each text but its last symbol, which a search reads first.
+    """The state that has read all of each text but its last token, which a search reads first.
 
     All texts are read side by side up to the end of the shortest, and so on with those that are
     left: a text's state does not depend on the others.
@@ -67,7 +67,7 @@ def follow(
     search: Part,
     asked: Asked,
 ) -> list[list[Hypothesis]]:
-    """What follows each text, which has a symbol at least: hypotheses, best first.
+    """What follows each text, which has a token at least: hypotheses, best first.
 
     A model that hands nothing on writes until its window is full, then goes on from the last
     half of it: each sample by itself, other searches with the best hypothesis, so that their

@@ -1,4 +1,4 @@
-"""Symbols become vectors (Vaswani et al. 2017, section 3.4)."""
+"""Tokens become vectors (Vaswani et al. 2017, section 3.4)."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 class Embedding(nn.Module):
-    """Row v of E ∈ R^(V×D) stands for symbol v; scaled by √D where the paper does.
+    """Row v of E ∈ R^(V×D) stands for token v; scaled by √D where the paper does.
 
     Drawn from N(0, 1/D), so that a scaled embedding has unit variance and an unscaled one is of
     use as the projection of a tied head.

@@ -4,7 +4,7 @@ h₁ … h_n ∈ ℝᴰ are the states of the real positions, n ≥ 1:
 
     last        h_n
     ends        [h₁; h_n] ∈ ℝ²ᴰ: where the two directions of a recurrent encoder have read all
-    class       h₁: the state of the symbol that stands before every text
+    class       h₁: the state of the token that stands before every text
     mean        (1/n) Σ_t h_t
     max         the largest entry in each dimension
     attention   Σ_t a_t h_t,  a = softmax(v · tanh(W h_t + b))      (Yang et al. 2016, section 2.2)

@@ -3,7 +3,7 @@
 Each search is written once, for any decoder: it sees a `Step`, which reads tokens and tells what
 may follow, and a `DecoderState`, whose rows it chooses. All of them score by
 
-    log p(yₜ | y₁ … yₜ₋₁, x) = log softmax(logits)    in fp32, over the symbols that may stand at t,
+    log p(yₜ | y₁ … yₜ₋₁, x) = log softmax(logits)    in fp32, over the tokens that may stand at t,
 
 so what is forbidden takes no probability. Where only certain texts may be written, each scores by
 the probability that it has among all texts.
@@ -53,8 +53,8 @@ __all__ = [
 def impossible() -> UserError:
     """The error for a sentence for which nothing can be written."""
     return UserError(
-        "the model leaves a sentence no symbol to write: "
-        "its weights hold NaN or infinity, or every symbol is forbidden"
+        "the model leaves a sentence no token to write: "
+        "its weights hold NaN or infinity, or every token is forbidden"
     )
 
 

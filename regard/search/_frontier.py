@@ -35,7 +35,7 @@ class Hypothesis(NamedTuple):
     tokens: tuple[int, ...]
     """Without the start and the end symbol; a forced prefix included."""
     score: float
-    """Σ log p / nᵅ over the n symbols written: the tokens, the end symbol if finished, and what
+    """Σ log p / nᵅ over the n tokens written: the tokens, the end symbol if finished, and what
     the request says was written before."""
     log_probs: tuple[float, ...]
     """One for each token, and the end symbol's last if finished."""
@@ -48,16 +48,16 @@ class Request:
     """What search must know of a batch of sentences."""
 
     start: int | Rows[int]
-    """The symbol that is read first, by all sentences or by each."""
+    """The token that is read first, by all sentences or by each."""
     end: int
-    """The symbol that finishes a hypothesis; within a prefix it is a token like any other."""
+    """The token that finishes a hypothesis; within a prefix it is a token like any other."""
     caps: Int[Tensor, "B"] | Rows[int]
     """The largest number of tokens for each sentence, prefix included; the end symbol has no place
     after the last of them."""
     prefixes: tuple[tuple[int, ...], ...] | None = None
     """What each sentence must begin with; it is cut at the cap."""
     forbidden: tuple[int, ...] = ()
-    """Symbols that are never produced."""
+    """Tokens that are never produced."""
     choices: Choices | None = None
     """What may be written, if not anything: no cap must cut one of these texts short."""
     written: Rows[Rows[float]] | None = None
@@ -204,7 +204,7 @@ class Frontier:
         return None if self.time + 1 < self._soonest else (self.known.cap <= self.time + 1)[:, None]
 
     def ends(self, symbols: Int[Tensor, "B C"]) -> Bool[Tensor, "B C"]:
-        """Where a symbol written at this step ends its hypothesis."""
+        """Where a token written at this step ends its hypothesis."""
         ended = symbols == self._end
         return ended & self._free[:, None] if self.time < self._longest else ended
 
@@ -214,7 +214,7 @@ class Frontier:
         return self.known.forced <= self.time
 
     def read(self, tokens: Int[Tensor, "B W"]) -> Float[Tensor, "B W2 V"]:
-        """Let the decoder read the last tokens: log p of each symbol at this step."""
+        """Let the decoder read the last tokens: log p of each token at this step."""
         logits, self.state = self._step(tokens.reshape(-1, 1), self.state)
         log_probs = self._log_probs(logits.float().reshape(*tokens.shape, -1))
         if self._choices is not None:
@@ -230,7 +230,7 @@ class Frontier:
         if self.time >= self._longest:
             return self._allowed(logits).log_softmax(-1)
         free = self._allowed(logits.clone())
-        # A forced token stands alone, but has the probability that it has among all symbols.
+        # A forced token stands alone, but has the probability that it has among all tokens.
         forced = ~self._free[:, None, None]
         place = self.ages.clamp(max=self.known.prefix.shape[1] - 1)
         other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)
@@ -238,7 +238,7 @@ class Frontier:
         return torch.where(forced, logits, free).log_softmax(-1).masked_fill(forced & other, -inf)
 
     def _allowed(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
-        """The same tensor, −∞ where a symbol may not be written at this step."""
+        """The same tensor, −∞ where a token may not be written at this step."""
         if len(self._forbidden):
             logits.index_fill_(-1, self._forbidden, -inf)
         if self.time < self._early:

@@ -39,7 +39,7 @@ class Config:
     beams: Few = 5
     """How many hypotheses are followed."""
     length_penalty: Annotated[float, Range(0, 10)] = 1.0
-    """α in the score Σ log p / nᵅ over n symbols, the end counted: 0 favours short, 1 is fair."""
+    """α in the score Σ log p / nᵅ over n tokens, the end counted: 0 favours short, 1 is fair."""
     nbest: Few = 1
     """How many hypotheses are given for each sentence."""
     min_length: LengthOrZero = 0
@@ -63,7 +63,7 @@ class Config:
 
 
 GROUP, LONG = 16, 1024
-"""Symbols of a group, where a vocabulary is long, when the best are looked for."""
+"""Tokens of a group, where a vocabulary is long, when the best are looked for."""
 
 
 class Layer(NamedTuple):
@@ -197,10 +197,10 @@ def _judged(
 def _candidates(
     totals: Float[Tensor, "B W"], log_probs: Float[Tensor, "B W V"]
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The 2 W best continuations of W hypotheses: Σ log p, symbol, its log p, the hypothesis.
+    """The 2 W best continuations of W hypotheses: Σ log p, token, its log p, the hypothesis.
 
     Twice as many as hypotheses: each has one way to end, so at least W of them go on. `topk` is
-    slow on long rows: so symbols v, v + K, v + 2 K … make one of K groups, and the C best are
+    slow on long rows: so tokens v, v + K, v + 2 K … make one of K groups, and the C best are
     among the members of the C groups with the best peaks, and of what makes no whole group.
     """
     size, width, symbols = log_probs.shape
@@ -235,7 +235,7 @@ def _offsets(
 
 
 class Candidates(History):
-    """The candidates of each step: Σ log p, symbols, log p, parents, and which became results."""
+    """The candidates of each step: Σ log p, tokens, log p, parents, and which became results."""
 
     def __init__(self, request: Request, config: Config) -> None:
         super().__init__(request, 2 * config.beams, len(Layer._fields) - 1)
@@ -292,11 +292,11 @@ def _paths(
     sentence: NDArray[Any],
     place: NDArray[Any],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(T, N) each: the symbols of N hypotheses and log p of them, up to the last step of each."""
+    """(T, N) each: the tokens of N hypotheses and log p of them, up to the last step of each."""
     symbols, log_probs, parents = tables
     path, chances = np.empty((len(symbols), len(place)), int), np.empty((len(symbols), len(place)))
     for t in reversed(range(len(symbols))):
         path[t], chances[t] = symbols[t, sentence, place], log_probs[t, sentence, place]
-        # Steps after a hypothesis's last symbol are none of its own.
+        # Steps after a hypothesis's last token are none of its own.
         place = np.where(t <= time, parents[t, sentence, place], place)
     return path, chances

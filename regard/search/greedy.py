@@ -1,4 +1,4 @@
-"""Greedy search: always the most probable next symbol."""
+"""Greedy search: always the most probable next token."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from regard.search import (
 from regard.types import DecoderState
 
 Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
-"""From log p of all symbols to the next symbol of each hypothesis."""
+"""From log p of all tokens to the next token of each hypothesis."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Always the most probable next symbol."""
+    """Always the most probable next token."""
 
     min_length: LengthOrZero = 0
     """At least this many tokens before the end symbol; a prompt does not count."""
@@ -58,7 +58,7 @@ def walk(
     minimum: int = 0,
     width: int = 1,
 ) -> Steps:
-    """Write `width` hypotheses for each sentence, symbol by symbol; `choose` chooses each symbol.
+    """Write `width` hypotheses for each sentence, token by token; `choose` chooses each token.
 
     They do not meet: each goes on until it ends or is full, a sentence until all of its own have.
     """
@@ -90,7 +90,7 @@ def walk(
 
 
 class Texts(History):
-    """The symbols (B, W) that each step has written, and log p of each."""
+    """The tokens (B, W) that each step has written, and log p of each."""
 
     def _made(self, numbers: list[int]) -> list[list[Hypothesis]]:
         first, tables = self.columns(numbers)

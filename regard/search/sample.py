@@ -1,4 +1,4 @@
-"""Sampling: each next symbol drawn by chance, as probable as the model says."""
+"""Sampling: each next token drawn by chance, as probable as the model says."""
 
 from dataclasses import dataclass
 from math import inf
@@ -16,14 +16,14 @@ from regard.types import DecoderState, exact, float64
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Each next symbol drawn by chance."""
+    """Each next token drawn by chance."""
 
     temperature: Factor = 1.0
     """Divides the logits: below 1 the probable becomes more probable; greedy search towards 0."""
     top_k: SymbolsOrZero = 0
-    """Draw from this many most probable symbols, and from those that tie with the last; 0: all."""
+    """Draw from this many most probable tokens, and from those that tie with the last; 0: all."""
     top_p: Annotated[float, Range(0, 1, open_low=True)] = 1.0
-    """Draw from the most probable symbols that together have this probability; 1: all."""
+    """Draw from the most probable tokens that together have this probability; 1: all."""
     seed: Seed = 1
     """Another seed, another draw; the same seed, the same draw, whatever the batches."""
     samples: Few = 1
@@ -41,7 +41,7 @@ def search(
     """For each sentence its `samples` hypotheses, the most probable first; they may be equal.
 
     Scores are by the model's own probabilities, before temperature, top_k and top_p; α = 0. With
-    choices each symbol is drawn from those that may follow, so that texts do not come as often as
+    choices each token is drawn from those that may follow, so that texts do not come as often as
     their probabilities say: one that few others begin like comes more often.
     """
     return drain(steps(step, state, request, config))
@@ -65,7 +65,7 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
 def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[Tensor, "B W V"]:
     """softmax(log p / temperature), and 0 for what top_k and then top_p leave out; not normalised.
 
-    In fp64, so that the sum over a large vocabulary keeps its improbable symbols.
+    In fp64, so that the sum over a large vocabulary keeps its improbable tokens.
     """
     distance = float64(log_probs - log_probs.amax(-1, keepdim=True))
     probs = (distance / config.temperature).softmax(-1)
@@ -77,9 +77,9 @@ def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[T
 
 
 def _least(probs: Float64[Tensor, "B W V"], share: float) -> Float64[Tensor, "B W 1"]:
-    """The least probability among the fewest symbols that together have `share` of the whole."""
+    """The least probability among the fewest tokens that together have `share` of the whole."""
     wanted, size = share * probs.sum(-1, keepdim=True), probs.shape[-1]
-    # To sort all is slow, and a few symbols nearly always suffice.
+    # To sort all is slow, and a few tokens nearly always suffice.
     few = min(128, size)
     while True:
         ranked = probs.topk(few).values

@@ -64,7 +64,7 @@ class Output:
     """Tokens on top of that."""
     choices: str = ""
     """A file, beside those of the data, of all that may be written, one text to a line, such as
-    the words of a language: search looks for the best of them. Of itself, any text may be."""
+    the words of a language: search looks for the best of them. By default, any text may be."""
 
 
 @dataclass(frozen=True, kw_only=True)

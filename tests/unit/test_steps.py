@@ -13,7 +13,7 @@ from regard.data import tokenizers
 from regard.decoding.choices import Choices
 from regard.decoding.continuation import read
 from regard.model import Model
-from regard.search import Hypothesis, News, Request, Steps, beam, greedy, sample
+from regard.search import Hypothesis, News, Request, Steps, beam, drain, greedy, sample
 from regard.types import DecoderState
 from tests.unit.test_continuation import FORBIDDEN, make, prompts
 from tests.unit.test_search import (
@@ -61,16 +61,6 @@ def inference() -> Iterator[None]:
         yield
 
 
-def returned(steps: Steps) -> list[list[Hypothesis]]:
-    """What a generator gives in the end."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            found: list[list[Hypothesis]] = stop.value
-            return found
-
-
 CAPS, PREFIXES = [6, 0, 3, 8, 8], ((), (), (A,), (B, C), ())
 
 
@@ -87,7 +77,7 @@ def test_the_news_of_all_steps_is_what_the_search_gives(
         assert set(new) <= {*news.sentences.tolist(), 1}, "the second has no place for a token"
         finished |= new
     assert [finished[n] for n in range(5)] == expected
-    assert returned(begun(module, table, request, **options)) == expected
+    assert drain(begun(module, table, request, **options)) == expected
 
 
 def test_greedy_tokens_come_one_by_one() -> None:
