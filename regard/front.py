@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from regard.data.readers import Report
 from regard.doctor import examination
-from regard.doctor.findings import Finding
+from regard.checks.findings import Finding
 from regard.errors import RecipeError, UserError
 from regard.interop import ctranslate2
 from regard.interop.conversion import Quantization, unavailable

@@ -6,6 +6,7 @@ arithmetic, nothing is replayed.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,26 @@ from regard.errors import UserError
 from regard.recipe.values import Rows, RowsOrZero
 from regard.types import ALL, Batch, Position
 
+Result = TypeVar("Result")
 Lengths = NDArray[np.int64]
 """(N, sides): how many tokens each side of each example has."""
+
+
+class Draw(NamedTuple):
+    """By what a batch may draw masks or noise: all that it draws is a function of this."""
+
+    seed: int = 0
+    epoch: int = 0
+    index: int = 0
+    """The number of the batch in its epoch."""
+
+    def random(self, example: int) -> np.random.Generator:
+        """For the example of this number, in whatever part of the batch it is."""
+        return np.random.Generator(np.random.PCG64([self.seed, self.epoch, self.index, example]))
+
+
+Collate = Callable[[Sequence[int], Draw], Batch]
+"""The batch of the examples that have these numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +72,26 @@ def plan(
     return batches
 
 
+def by_length(
+    lengths: Sequence[Any], size: int, each: Callable[[list[int]], Sequence[Result]]
+) -> list[Result]:
+    """What `each` gives for the numbers of at most `size` examples of like length, in the order of
+    the examples. Lengths are numbers, or tuples of them."""
+    order = sorted(range(len(lengths)), key=lambda n: (lengths[n], n))
+    found: dict[int, Result] = {}
+    for start in range(0, len(order), size):
+        ids = order[start : start + size]
+        found |= zip(ids, each(ids), strict=True)
+    return [found[n] for n in range(len(order))]
+
+
 class Batches:
     """The endless stream of training batches, each epoch in an order of its own."""
 
     def __init__(
         self,
         lengths: Lengths,
-        collate: Callable[[Sequence[int]], Batch],
+        collate: Collate,
         config: Config,
         seed: int,
     ) -> None:
@@ -81,7 +113,8 @@ class Batches:
         batches = self.epoch(position.epoch)
         if position.index >= len(batches):
             raise UserError(f"{position}: the data has {len(batches):,} batches in that epoch")
-        return self._collate(batches[position.index][rows].tolist())
+        draw = Draw(self._seed, position.epoch, position.index)
+        return self._collate(batches[position.index][rows].tolist(), draw)
 
     def after(self, position: Position) -> Position:
         """The position that follows."""

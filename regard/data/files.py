@@ -56,6 +56,12 @@ class Config:
     def policy(self) -> Policy:
         return Policy(broken=self.on_bad_line, empty=self.on_empty)
 
+    def rule(self, what: str) -> tuple[str, str]:
+        """The key for a kind of defect, and what it says to do."""
+        if what.startswith("empty "):
+            return "data.on_empty", self.on_empty
+        return "data.on_bad_line", self.on_bad_line
+
     def admits(self, tokens: int, path: Path, line: int, text: str, report: Report) -> bool:
         """Whether an example of so many tokens is learnt from. One that is too long is reported; if
         it is admitted all the same, it is to be cut."""

@@ -34,7 +34,7 @@ from regard.data.readers import (
     suffix,
     usable,
 )  # fmt: skip
-from regard.data.tags import UNKNOWN
+from regard.data.labels import UNKNOWN
 from regard.errors import RecipeError, UserError
 from regard.recipe.values import Seed
 

@@ -11,6 +11,8 @@ from regard.errors import UserError
 from regard.recipe import checked
 
 FILE = "labels.json"
+UNKNOWN = "_"
+"""The tag of a word whose tag is not known."""
 TRAINING = "in training"
 BASE = "by the run that is trained on"
 """Where labels come from: this run's own training, or that of another whose model goes on."""

@@ -255,10 +255,10 @@ def usable(
             if not all(map(str.strip, fields)):
                 finding = broken.pop(number, None)
                 rule: str = policy.broken if finding else policy.empty
-                name = "broken" if finding else "empty"
+                key = "on_bad_line" if finding else "on_empty"
                 finding = finding or _empty(number, fields, paths, columns)
                 if rule == "refuse":
-                    raise UserError(f'{finding}. With data.{name} = "skip" such lines are left out')
+                    raise UserError(f'{finding}. With data.{key} = "skip" such lines are left out')
                 report.add(finding)
                 first = first or finding
                 if rule == "skip":

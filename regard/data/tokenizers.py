@@ -89,6 +89,13 @@ class Tokenizer:
         self._pieces = dict(enumerate(pieces)) | {n: name.strip() for n, name in enumerate(SPECIAL)}
         self._between = " " if tree["decoder"] is None else ""
         self._over_bytes = (tree["decoder"] or {}).get("type") == "ByteLevel"
+        self.pad, self.start, self.end, self.unknown = PAD, START, END, UNKNOWN
+        self.special = frozenset(range(len(SPECIAL)))
+        """Tokens that stand for no text."""
+        self.unwritten = tuple(sorted(self.special - {self.end}))
+        """Those of them that no output has."""
+        self.read = range(self.unknown, len(self._pieces))
+        """Tokens that texts become."""
         # The first word of a text is spelt like any other, with a blank before it.
         self._prefix = " " if tree["pre_tokenizer"]["type"] == "Sequence" else ""
 
@@ -130,7 +137,7 @@ class Tokenizer:
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""
-        said = [s for s in symbols if s > END]
+        said = [s for s in symbols if s == self.unknown or s not in self.special]
         if not self._over_bytes:
             return self._between.join(self._pieces[s] for s in said)
         return self._library.decode(said, skip_special_tokens=False).removeprefix(self._prefix)
@@ -141,7 +148,7 @@ class Tokenizer:
 
     def _piece(self, symbol: int) -> str:
         piece = self._pieces[symbol]
-        if symbol <= UNKNOWN:
+        if symbol in self.special:
             return piece
         if not self._over_bytes:
             return piece.replace(" ", "▁")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.doctor.findings import Finding, Severity, finding
+from regard.checks.findings import Finding, Severity, finding
 from regard.errors import UserError
 from regard.model import build
 from regard.runs import Run

@@ -10,7 +10,7 @@ from regard.console.shell import quoted
 from regard.data import files, series as readings
 from regard.data.labels import Labels
 from regard.doctor import cost, coverage, examples, labels, pairs, series, text
-from regard.doctor.findings import FIRM, KINDS, Finding, Severity, finding, merged, of, ranked
+from regard.checks.findings import FIRM, KINDS, Finding, Severity, finding, merged, of, ranked
 from regard.doctor.reading import Part, read
 from regard.errors import RecipeError, UserError
 from regard.recipe.config import Recipe

@@ -10,7 +10,7 @@ from regard.data import files, labelled
 from regard.data.files import Part as Name
 from regard.data.readers import Finding as Defect, Policy, Report, lines, parallel
 from regard.data.texts import Texts
-from regard.doctor.findings import Finding, Severity, counted, finding
+from regard.checks.findings import Finding, Severity, counted, finding
 from regard.errors import UserError
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module

@@ -17,7 +17,7 @@ from regard.recipe import checked
 from regard.recipe.parts import resume, with_parts
 
 if TYPE_CHECKING:  # `regard data` needs no torch
-    from regard.doctor.findings import Finding
+    from regard.checks.findings import Finding
     from regard.metrics import Comparison, Score
     from regard.runs import Run
     from regard.train.progress import Progress

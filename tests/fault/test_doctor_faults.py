@@ -12,7 +12,7 @@ import pytest
 
 import phrasebook
 from regard.doctor.examination import quick_check
-from regard.doctor.findings import Finding
+from regard.checks.findings import Finding
 from regard.recipe import config
 
 SIZES = {"train": 1200, "validation": 250, "test": 250}

@@ -241,7 +241,7 @@ def spoken(text: str) -> set[str]:
 
 
 def test_every_key_that_is_spoken_of_exists():
-    from regard.doctor.findings import KINDS
+    from regard.checks.findings import KINDS
     from regard.recipe import upgrade
 
     unknown = []

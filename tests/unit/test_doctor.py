@@ -27,7 +27,7 @@ from regard.doctor import (
     text,
 )
 from regard.doctor.examination import Refused, quick_check
-from regard.doctor.findings import KINDS, Finding
+from regard.checks.findings import KINDS, Finding
 from regard.errors import RecipeError
 from regard.recipe import config
 from regard.runs import Run
@@ -58,7 +58,7 @@ def write(path: Path, lines: list[str]) -> str:
 
 def test_the_documentation_is_current():
     assert DOCS.read_text(encoding="utf-8") == findings.document(), (
-        "write it anew: python -m regard.doctor.findings > docs/doctor.md"
+        "write it anew: python -m regard.checks.findings > docs/doctor.md"
     )
 
 

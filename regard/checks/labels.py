@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from regard.data.labels import BASE, TRAINING
-from regard.data.tags import UNKNOWN
-from regard.doctor.findings import Finding, Severity, counted, finding
-from regard.doctor.reading import Part
+from regard.data.labels import BASE, TRAINING, UNKNOWN
+from regard.checks.findings import Finding, Severity, counted, finding
+from regard.checks.sides import Part
 
 MOST = 0.95
 FEWEST = 5
@@ -18,7 +17,7 @@ CONFLICT = 0.005
 def check(
     parts: Sequence[Part], *, unseen: str, single: bool, known: Sequence[str] = ()
 ) -> Iterator[Finding]:
-    """`unseen` is the recipe's rule; `single` says that a text has one label, not one a word;
+    """The last side has the labels. `unseen` is the recipe's rule; `single` says that a text has one label, not one a word;
     `known` are the labels of a model that is trained on."""
     counts = {part.name: _count(part) for part in parts}
     train = next((part for part in parts if part.name == "train"), None)
@@ -40,7 +39,7 @@ def check(
 
 
 def _count(part: Part) -> Counter[str]:
-    return Counter(label for row in part.labels for label in row if label != UNKNOWN)
+    return Counter(label for row in part.sides[-1].values for label in row if label != UNKNOWN)
 
 
 def _balance(learnt: Counter[str]) -> Iterator[Finding]:
@@ -70,15 +69,15 @@ def _spelling(learnt: Counter[str]) -> Iterator[Finding]:
 
 def _conflict(train: Part) -> Iterator[Finding]:
     first: dict[str, int] = {}
-    side = train.sides[0]
+    side, labels = train.sides[0], train.sides[-1].values
     odd = []
     for n, line in enumerate(side.lines):
         before = first.setdefault(line, n)
-        if train.labels[before] != train.labels[n]:
+        if labels[before] != labels[n]:
             odd.append(n)
     if len(odd) > max(2, CONFLICT * len(train)):
         n = odd[0]
-        here, there = (", ".join(train.labels[k]) for k in (n, first[side.lines[n]]))
+        here, there = (", ".join(labels[k]) for k in (n, first[side.lines[n]]))
         what = (
             f"{here!r} here, {there!r} at {side.place(first[side.lines[n]])}: the same text with "
             f"another label, {counted(len(odd), len(train))}"
@@ -90,7 +89,7 @@ def _unseen(part: Part, learnt: Iterable[str], rule: str, *, base: bool) -> Iter
     """`base` says that the labels are those of another run."""
     new = _count(part).keys() - set(learnt)
     if new:
-        n = next(n for n, row in enumerate(part.labels) if not new.isdisjoint(row))
+        n = next(n for n, row in enumerate(part.sides[-1].values) if not new.isdisjoint(row))
         shown, more = ", ".join(map(repr, sorted(new)[:5])), "…" * (len(new) > 5)
         one = f"the label {shown} was" if len(new) == 1 else f"the labels {shown}{more} were"
         what = f"{one} never seen {BASE if base else TRAINING}"

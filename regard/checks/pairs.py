@@ -7,9 +7,9 @@ from math import log
 
 import numpy as np
 
-from regard.doctor.findings import Finding, Severity, counted, finding
-from regard.doctor.offsets import RELATED, Lengths
-from regard.doctor.reading import Part
+from regard.checks.findings import Finding, Severity, counted, finding
+from regard.checks.offsets import RELATED, Lengths
+from regard.checks.sides import Part
 
 ENOUGH = 100
 """Pairs that statistics need."""

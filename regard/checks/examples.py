@@ -1,11 +1,16 @@
-"""What stands in the data twice, in the training part or in two parts; what is no example."""
+"""What stands in the data twice, in one part or in two; what is no example, or too long."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from regard.checks.findings import Finding, Severity, counted, finding
+from regard.checks.sides import Part, Side
+from regard.data import files
 from regard.data.readers import suffix
-from regard.doctor.findings import Finding, Severity, counted, finding
-from regard.doctor.reading import Part
+
+Measure = Callable[[Sequence[Any]], list[int]]
+"""How many positions each of some values has, at least."""
 
 LONG = 20
 """Characters of an example that two people would hardly write alike by chance."""
@@ -31,7 +36,7 @@ def header(part: Part) -> Iterator[Finding]:
     """A first line all of whose cells are names of columns."""
     side = part.sides[0]
     path, line = side.where[0]
-    cells = [each.lines[0] for each in part.sides] + [" ".join(part.labels[0])]
+    cells = [each.lines[0] for each in part.sides]
     names = [cell.strip() for cell in cells if cell.strip()]
     named = len(names) > 1 and all(map(NAMES.fullmatch, names))
     if named and line == 1 and suffix(path) in TABLES:
@@ -104,3 +109,25 @@ def _inputs(part: Part, train: Part, leaked: set[int]) -> Iterator[Finding]:
         side = part.sides[0]
         what = f"the {side.name} is in data.train, too: {counted(len(hit), total)} of {part.key}"
         yield finding("data.known", side.place(hit[0]), what, side.lines[hit[0]])
+
+
+def long(
+    parts: Sequence[Part], measures: Mapping[str, Measure], data: files.Config
+) -> Iterator[Finding]:
+    """Examples of more tokens than data.max_length, by the measure of each side."""
+    rule: dict[str, Severity] = {"refuse": "error", "skip": "warning", "cut": "note"}
+    for part in parts:
+        hit: dict[int, Side] = {}
+        for side in part.sides:
+            longer = [n for n, line in enumerate(side.lines) if 2 * len(line) > data.max_length]
+            sizes = measures[side.name]([side.values[n] for n in longer])
+            hit |= {
+                n: side for n, size in zip(longer, sizes, strict=True) if size > data.max_length
+            }
+        if hit and part.name != "test":
+            first = min(hit)
+            what = (
+                f"more than {data.max_length} tokens: {counted(len(hit), len(part))} of {part.key}"
+            )
+            place, line = hit[first].place(first), hit[first].lines[first]
+            yield finding("data.long", place, what, line, rule[data.on_too_long])

@@ -1,6 +1,6 @@
 """What a finding is, and every kind that there is: its name, how bad it is, what to do.
 
-`python -m regard.doctor.findings` writes docs/doctor.md.
+`python -m regard.checks.findings` writes docs/doctor.md.
 """
 
 from collections.abc import Iterable

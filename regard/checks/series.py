@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from regard.data import readers, series
 from regard.data.cells import Defect
 from regard.data.standard import moments
-from regard.doctor.findings import Finding, Severity, counted, finding
+from regard.checks.findings import Finding, Severity, counted, finding
 from regard.errors import UserError
 
 FAR = 20.0

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import sqrt
 
-from regard.doctor.findings import Finding, Severity, counted, finding
-from regard.doctor.pairs import letters
-from regard.doctor.reading import Part, Side
+from regard.checks.findings import Finding, Severity, counted, finding
+from regard.checks.pairs import letters
+from regard.checks.sides import Part, Side
 
 SAMPLE = 2000
 """Lines of which the form is taken."""

@@ -1,0 +1,67 @@
+"""Parts of the data as the checks see them: the values of each field, and where they stand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.data.files import Part as Name
+
+Where = tuple[Path, int]
+"""A file and a line of it."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The values of one field in a part, in order."""
+
+    name: str
+    values: list[Any]
+    where: list[Where]
+    show: Callable[[Any], str] = str
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Each value as a person reads it."""
+        return [self.show(value) for value in self.values]
+
+    def place(self, n: int) -> str:
+        path, number = self.where[n]
+        return f"{path}:{number}"
+
+    def sample(self, most: int) -> list[str]:
+        """At most so many lines, evenly out of all."""
+        return self.lines[:: -(-len(self.lines) // most) or 1]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the data: its fields side by side, inputs first."""
+
+    name: Name
+    sides: tuple[Side, ...]
+    whole: bool = True
+    """Whether all of it was read."""
+
+    def __len__(self) -> int:
+        return len(self.sides[0])
+
+    def __getitem__(self, name: str) -> Side:
+        return next(side for side in self.sides if side.name == name)
+
+    def only(self, *names: str) -> "Part":
+        """The same part with these sides alone."""
+        return replace(self, sides=tuple(self[name] for name in names))
+
+    @property
+    def key(self) -> str:
+        return f"data.{self.name}"
+
+
+def training(parts: "list[Part] | tuple[Part, ...] | Any") -> Part | None:
+    """The part to learn from, if it is among them."""
+    return next((part for part in parts if part.name == "train"), None)

@@ -1,0 +1,220 @@
+"""From files to what training reads: each part is read once, fields learn, rows are stored.
+
+    read     every example of a part, as its files have it      → raw.py
+    check    what the doctor says of it, before anything is spent
+    fit      what fields learn from the training part: a tokenizer, labels, …
+    store    rows of arrays, too long ones left out or cut      → data/store.py
+
+Each step leaves whole files or none, and finds those of an earlier try that was killed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from regard.checks.sides import Where
+from regard.data import files
+from regard.data.labels import BASE, TRAINING
+from regard.data.readers import Report
+from regard.data.store import Column, Store, Writer
+from regard.errors import RecipeError, UserError
+from regard.examples.raw import Block, Raw, keep
+from regard.fields import Example, Field, Row
+
+Fields = Mapping[str, Field]
+"""By the side's name: inputs first, then what is predicted."""
+Check = Callable[[Mapping[str, Raw]], None]
+"""Told what was read, before anything is learnt from it; it may refuse."""
+STORE, WATCHED = "store", "watched"
+
+
+class Source(Protocol):
+    """A data set, whatever it is made of: what a task's `plan` gives."""
+
+    fields: Fields
+
+    def prepare(self, folder: Path, base: Path | None, check: Check | None) -> Report:
+        """Put all that training needs into a folder; what was learnt before is in `base`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How the examples of a task come from files into its store."""
+
+    fields: Fields
+    data: files.Config
+    parts: tuple[files.Part, ...]
+    """Which parts there are."""
+    read: Callable[[files.Part, Report], Iterable[Example]]
+    """Every example of a part; what cannot be used is reported, and left out."""
+    limited: bool = True
+    """Whether data.max_length holds: not for running text."""
+    joint: tuple[str, ...] = ()
+    """Sides that learn together, as the texts of one vocabulary."""
+    answer: Callable[[Example], Example] = lambda example: example
+    """What is learnt by outside of training, where there are several right answers."""
+    also: Callable[[Row], Iterable[Row]] = lambda row: ()
+    """Further rows for each row to learn from."""
+    watched: int = 0
+    """Examples of the validation part that are kept as they are."""
+
+    def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
+        for part in files.PARTS:
+            self.data.paths(part)
+        place = folder / STORE
+        raw = {part: self._raw(place, part) for part in self.parts}
+        for part, found in raw.items():
+            if not len(found):
+                key = f"held_out.{part}" if part != "train" else "data.train"
+                raise UserError(f"{key}: no example is left for the {part} part")
+        if check is not None:
+            check(raw)
+        for part in ("train", "validation"):
+            if part in raw:
+                self._refuse(raw[part].report)
+        fitted = self._fitted(folder, raw["train"], base)
+        report, held_out = raw["train"].report, Report()
+        report.used = self._store(place, "train", fitted, raw["train"], base, report)
+        if "validation" in raw:
+            own = bool(self.data.validation)  # a share is reported with the rest
+            held_out = raw["validation"].report if own else Report()
+            self._store(place, "validation", fitted, raw["validation"], base, held_out)
+            self._watch(place, raw["validation"])
+        report.include(held_out)
+        for part in self.parts:
+            _remove(place, part)
+        return report
+
+    def _raw(self, place: Path, part: files.Part) -> Raw:
+        report = Report()
+        keep(place, part, self.fields, self.read(part, report), report)
+        return Raw(place, part, self.fields)
+
+    def _refuse(self, report: Report) -> None:
+        """Refuse what the recipe says is to be refused: the first of it."""
+        found = [each[0] for each in report.findings.values()]
+        for first in sorted(found, key=lambda each: (str(each.path), each.line)):
+            key, rule = self.data.rule(first.what)
+            if rule == "refuse":
+                raise UserError(f'{first}. With {key} = "skip" such lines are left out')
+
+    def _fitted(self, folder: Path, raw: Raw, base: Path | None) -> Fields:
+        """The fields with what they learn; what an earlier try has left is whole."""
+        if base is not None:
+            found = {side: field.load(base) for side, field in self.fields.items()}
+        else:
+            found = {}
+            for side, field in self.fields.items():
+                if side in self.joint[1:]:
+                    found[side] = field.share(found[self.joint[0]])
+                else:
+                    sides = self.joint if side in self.joint else (side,)
+                    found[side] = _learnt(field, folder) or field.fit(raw.values(sides))
+        for field in found.values():
+            field.save(folder)
+        return found
+
+    def _store(
+        self, place: Path, part: str, fields: Fields, raw: Raw, base: Path | None, report: Report
+    ) -> int:
+        """Write the rows of a part; how many examples they are of."""
+        by = BASE if base else TRAINING
+        columns = {name: c for field in fields.values() for name, c in field.columns.items()}
+        count = 0
+
+        def rows() -> Iterator[Row]:
+            nonlocal count
+            for block in raw.blocks():
+                for row in self._rows(block, part, fields, by, report):
+                    count += 1
+                    yield row
+                    if part == "train":
+                        yield from self.also(row)
+
+        with Writer(place, part, columns) as writer:
+            stream = rows()
+            if writer.complete or writer.done:
+                for _ in islice(stream, writer.done):
+                    pass  # counted and reported again, but not written
+            if not writer.complete:
+                writer.add(stream)
+        if not count:
+            longest = self.data.max_length
+            raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")
+        store = Store(place, part)
+        for field in fields.values():
+            field.suffices(store, part, by)
+        return count
+
+    def _rows(
+        self, block: Block, part: str, fields: Fields, by: str, report: Report
+    ) -> Iterator[Row]:
+        """The rows of a block; too long ones as the recipe says."""
+        columns = block.columns
+        if part != "train":
+            answered = (self.answer(example).values for example in block.examples())
+            columns = [list(column) for column in zip(*answered, strict=True)]
+        coded = []
+        for field, values in zip(fields.values(), columns, strict=True):
+            field.accept(values, [where[0] for where in block.where], part, by)
+            coded.append(field.encode(values))
+        each = list(fields.values())
+        for n, arrays in enumerate(zip(*coded, strict=True)):
+            row = {name: array for some in arrays for name, array in some.items()}
+            if not self.limited:
+                yield row
+                continue
+            sizes = [field.length(row) for field in each]
+            if max(sizes) > self.data.max_length:
+                longest = sizes.index(max(sizes))
+                where = _of(block.where[n], longest)
+                shown = each[longest].show(columns[longest][n])
+                if not self.data.admits(max(sizes), *where, shown, report):
+                    continue
+                for field in each:
+                    row |= field.cut(row, self.data.max_length)
+            yield row
+
+    def _watch(self, place: Path, raw: Raw) -> None:
+        """Keep the first examples of the validation part as they stand."""
+        if self.watched:
+            with Writer(place, WATCHED, {side: Column("u1") for side in self.fields}) as writer:
+                if not writer.complete:
+                    lines = map(self._lines, islice(raw, self.watched))
+                    writer.add(islice(lines, writer.done, None))
+
+    def _lines(self, example: Example) -> dict[str, Any]:
+        pairs = zip(self.fields.items(), example.values, strict=True)
+        return {s: np.frombuffer(f.keep(value).encode(), np.uint8) for (s, f), value in pairs}
+
+
+def watched(folder: Path, fields: Fields) -> list[tuple[Any, ...]] | None:
+    """The values of the validation part that a run keeps as they are, if it does."""
+    if not (folder / STORE / f"{WATCHED}.json").is_file():
+        return None
+    store = Store(folder / STORE, WATCHED)
+    columns = [[*map(field.kept, store.texts(side))] for side, field in fields.items()]
+    return list(zip(*columns, strict=True))
+
+
+def _learnt(field: Field, folder: Path) -> Field | None:
+    """What an earlier try has left of a field, if it is whole."""
+    try:
+        return field.load(folder)
+    except UserError:
+        return None
+
+
+def _remove(place: Path, part: str) -> None:
+    """What was read is not needed any more."""
+    for path in place.glob(f"raw_{part}.*"):
+        path.unlink()
+
+
+def _of(where: tuple[Where, ...], side: int) -> Where:
+    return where[min(side, len(where) - 1)]

@@ -1,0 +1,124 @@
+"""The examples of a data set as they stand in its files: read once, and kept until a run is
+prepared, so that doctor, tokenizer and store need not read the files again."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.checks.sides import Where
+from regard.data.readers import Finding, Report
+from regard.data.store import Column, Store, Writer
+from regard.fields import Example, Field
+
+BLOCK = 2048
+"""Examples that are kept together."""
+
+
+class Block(NamedTuple):
+    """Many examples: where they stand, and the values of each field."""
+
+    where: list[tuple[Where, ...]]
+    columns: list[list[Any]]
+
+    def __len__(self) -> int:
+        return len(self.where)
+
+    def examples(self) -> Iterator[Example]:
+        values = zip(*self.columns, strict=True)
+        return (Example(where, each) for where, each in zip(self.where, values, strict=True))
+
+
+def keep(
+    folder: Path,
+    part: str,
+    fields: Mapping[str, Field],
+    examples: Iterable[Example],
+    report: Report,
+) -> None:
+    """Write the examples of a part, and after them what was reported while they were read."""
+    columns = {side: Column("u1") for side in fields}
+    numbers = {"line": Column("i8"), "file": Column("u4")}
+    with Writer(folder, f"raw_{part}", columns | numbers) as writer:
+        if writer.complete:
+            return
+        paths: dict[tuple[Path, ...], int] = {}
+        rows = _blocks(fields, examples, paths)
+        writer.add(islice(rows, writer.done, None))
+        about = {"files": [[str(p) for p in each] for each in paths], "report": _written(report)}
+        (folder / f"raw_{part}.report").write_text(json.dumps(about), encoding="utf-8")
+
+
+def _blocks(
+    fields: Mapping[str, Field], examples: Iterable[Example], paths: dict[tuple[Path, ...], int]
+) -> Iterator[Mapping[str, Any]]:
+    stream = iter(examples)
+    while block := list(islice(stream, BLOCK)):
+        files = (tuple(path for path, _ in each.where) for each in block)
+        row: dict[str, Any] = {
+            "line": np.array([each.where[0][1] for each in block], np.int64),
+            "file": np.array([paths.setdefault(each, len(paths)) for each in files], np.uint32),
+        }
+        for (side, field), values in zip(
+            fields.items(), zip(*(each.values for each in block), strict=True), strict=True
+        ):
+            text = "\n".join(map(field.keep, values))
+            row[side] = np.frombuffer(text.encode(), np.uint8)
+        yield row
+
+
+class Raw:
+    """The examples of a part that `keep` has written."""
+
+    def __init__(self, folder: Path, part: str, fields: Mapping[str, Field]) -> None:
+        self._store, self._fields = Store(folder, f"raw_{part}"), fields
+        about = json.loads((folder / f"raw_{part}.report").read_text(encoding="utf-8"))
+        self._files = [tuple(map(Path, each)) for each in about["files"]]
+        self.report = _read(about["report"])
+
+    def __len__(self) -> int:
+        """Blocks."""
+        return len(self._store)
+
+    def blocks(self) -> Iterator[Block]:
+        for number in range(len(self._store)):
+            row = self._store[number]
+            places = zip(row["file"].tolist(), row["line"].tolist(), strict=True)
+            where = [tuple((path, line) for path in self._files[file]) for file, line in places]
+            columns = [self._values(field, row[side]) for side, field in self._fields.items()]
+            yield Block(where, columns)
+
+    def values(self, sides: Sequence[str]) -> Iterator[Any]:
+        """The values of some sides, those of one example after the other."""
+        for number in range(len(self._store)):
+            row = self._store[number]
+            columns = [self._values(self._fields[side], row[side]) for side in sides]
+            for each in zip(*columns, strict=True):
+                yield from each
+
+    def _values(self, field: Field, data: Any) -> list[Any]:
+        return [*map(field.kept, data.tobytes().decode().split("\n"))]
+
+    def __iter__(self) -> Iterator[Example]:
+        return (example for block in self.blocks() for example in block.examples())
+
+
+def _written(report: Report) -> dict[str, Any]:
+    found = [
+        [str(each.path), each.line, each.what, each.excerpt]
+        for kind in report.findings.values()
+        for each in kind
+    ]
+    return {"used": report.used, "counts": dict(report.counts), "findings": found}
+
+
+def _read(table: Mapping[str, Any]) -> Report:
+    report = Report(used=table["used"])
+    for path, line, what, excerpt in table["findings"]:
+        report.add(Finding(Path(path), line, what, excerpt))
+    report.counts.clear()
+    report.counts.update(table["counts"])
+    return report

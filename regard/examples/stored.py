@@ -1,0 +1,72 @@
+"""The rows of a run's store, and batches of them."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data import batching
+from regard.data.batching import Batches, Draw, Lengths
+from regard.data.store import Store
+from regard.examples.preparation import STORE, Fields
+from regard.fields import Row
+from regard.types import Batch
+
+Count = Callable[[Mapping[str, Any]], int]
+"""How many targets the arrays of a batch have."""
+
+
+class Stored:
+    """The rows of a part, each array checked by its field."""
+
+    def __init__(
+        self, folder: Path, part: str, fields: Fields, longest: int = sys.maxsize
+    ) -> None:
+        self.fields = list(fields.values())
+        self.store = Store(folder / STORE, part)
+        self.store.rename(EARLIER)
+        for field in self.fields:
+            field.verify(self.store, longest)
+        found = (field.lengths(self.store) for field in self.fields)
+        self.lengths: Lengths = np.stack([each for each in found if each is not None], 1)
+        """(N, sides that have positions)."""
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def rows(self) -> list[Row]:
+        return list(self.store)
+
+    def batches(self, config: batching.Config, seed: int, count: Count) -> Batches:
+        """The endless stream of training batches."""
+
+        def make(ids: Sequence[int], draw: Draw) -> Batch:
+            return collate(self.fields, [self.store[n] for n in ids], ids, count, draw)
+
+        return Batches(self.lengths, make, config, seed)
+
+
+EARLIER = {
+    "symbols": "source",
+    "pieces": "source_pieces",
+    "characters": "source_characters",
+    "letters": "source_letters",
+}
+"""What earlier versions called the columns of texts."""
+FIRST = Draw()
+
+
+def collate(
+    fields: Sequence[Any],
+    rows: Sequence[Row],
+    ids: Sequence[int],
+    count: Count,
+    draw: Draw = FIRST,
+) -> Batch:
+    """A batch of the rows of some fields."""
+    arrays = {n: a for field in fields for n, a in field.collate(rows, ids, draw).items()}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return Batch(tensors=tensors, ids=tuple(ids), targets=count(arrays))

@@ -1,0 +1,142 @@
+"""What examples are made of: one file for each modality, with all that is known of it.
+
+A task says which fields it joins; a file of an example has a value for each of them. Stores,
+doctor, viewer and verbs ask fields, never the task, what such a value is.
+
+    value ── keep, kept ──→ a line of text, while a run is prepared
+      │
+      └─ encode ──→ row: arrays of one example, stored ── collate ──→ arrays of a batch
+
+The main array of a field is called by the field's name, others NAME_something, in rows and in
+batches alike.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from numpy.typing import NDArray
+
+from regard.checks.findings import Finding, Kind
+from regard.checks.sides import Part, Where
+from regard.data.batching import Draw, Lengths
+from regard.data.store import Column, Store
+
+__all__ = ["SEPARATOR", "Array", "Draw", "Example", "Field", "Row"]
+
+Array = NDArray[Any]
+Row = Mapping[str, Array]
+"""The arrays of one example, by name; a list of numbers may stand for one."""
+SEPARATOR = "\x1f"
+"""Stands between the words or labels of a value that is kept as a line: no text has it."""
+
+
+class Example(NamedTuple):
+    """A value for each field, and where each stands."""
+
+    where: tuple[Where, ...]
+    values: tuple[Any, ...]
+
+
+class Field(Protocol):
+    """All that a modality knows: the class `Field` of each file is a subclass of this one. `fit` and `load` give the field that has learnt from data; what
+    stands before the line below needs no such field."""
+
+    name: str
+    """Of its arrays, and in messages."""
+    findings: ClassVar[Mapping[str, Kind]] = {}
+    """Kinds of findings of its own: those of the package are in checks/findings.py."""
+    distinctive: ClassVar[bool] = True
+    """Whether examples with the same value are likely the same example: not so of labels."""
+
+    def parse(self, text: str) -> Any:
+        """The value that a user, or a cell of a table, gives; ValueError says what is wrong."""
+        ...
+
+    def show(self, value: Any) -> str:
+        """A value as a person reads it, in the form that `parse` takes."""
+        ...
+
+    def keep(self, value: Any) -> str:
+        """A value in one line of text."""
+        return self.show(value)
+
+    def kept(self, line: str) -> Any:
+        """The value of such a line."""
+        return self.parse(line)
+
+    def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
+        """What is wrong with its values in the parts of the data (the doctor asks); `base` is the
+        folder of the run whose model is trained on."""
+        return iter(())
+
+    def covers(self, parts: Sequence[Part]) -> Iterator[Finding]:
+        """Whether what was learnt fits the values in the parts of the data."""
+        return iter(())
+
+    def at_least(self, values: Sequence[Any]) -> list[int]:
+        """Positions that each value has; before anything is learnt, those that it surely has."""
+        return [0] * len(values)
+
+    def fit(self, values: Iterable[Any]) -> Self:
+        """The field with all that it learns from the values of the training part."""
+        return self
+
+    def load(self, folder: Path) -> Self:
+        """The field with what a run keeps of it."""
+        return self
+
+    def share(self, other: Any) -> Self:
+        """The field with what another one has learnt for both."""
+        return self
+
+    # What has learnt from data:
+
+    def save(self, folder: Path) -> None:
+        """Keep what was learnt in the folder of a run."""
+
+    @property
+    def size(self) -> Mapping[str, int]:
+        """What a model must know of it, in the modality's own words: tokens, variables, …; a
+        field that is predicted says how many `outputs` there are."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """What the arrays of a row are like."""
+        ...
+
+    def verify(self, store: Store, longest: int) -> None:
+        """Refuse stored rows that it cannot have written: a run is read as if it were forged."""
+
+    def encode(self, values: Sequence[Any]) -> list[Row]:
+        """The arrays of each value."""
+        ...
+
+    def accept(self, values: Sequence[Any], where: Sequence[Where], part: str, by: str) -> None:
+        """Refuse, with its place, a value that a part cannot have; `by` is whose data it learnt
+        from, this run's or another's."""
+
+    def suffices(self, store: Store, part: str, by: str) -> None:
+        """Refuse a part of which nothing can be learnt or scored."""
+
+    def length(self, row: Row) -> int:
+        """Positions of a row that count for the longest that is allowed."""
+        return len(row[self.name])
+
+    def cut(self, row: Row, most: int) -> Row:
+        """Its arrays with at most so many positions; the row has those of all fields, the inputs'
+        cut already."""
+        return {name: row[name] for name in self.columns}
+
+    def lengths(self, store: Store) -> Lengths | None:
+        """Positions of each stored row as a model reads it; None of a field that has none."""
+        return store.lengths(self.name)
+
+    def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
+        """The arrays of a batch: (B, …), masks True where something is real."""
+        ...
+
+    def positions(self, row: Row) -> list[str]:
+        """What stands at each position that a model reads, for a person (the viewer asks)."""
+        return [str(n) for n in range(self.length(row))]
