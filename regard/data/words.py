@@ -134,10 +134,13 @@ class Lexicon:
             "letters": range(LONGEST + 1),
         }
 
-    def sizes(self, labels: int) -> Sizes:
-        """Of a model that reads this and says one of so many labels."""
-        characters = len(self.characters) if self.characters else 0
-        return Sizes(source=len(self.symbols), characters=characters, labels=labels)
+    def sizes(self, writes: str, outputs: int) -> Sizes:
+        """Of a model that reads this and predicts one of so many outputs of another field."""
+        source = {"tokens": len(self.symbols)}
+        if self.characters is not None:
+            source["characters"] = len(self.characters)
+        fields = {"source": source, writes: {"outputs": outputs}}
+        return Sizes(fields, reads="source", writes=writes)
 
 
 def _cut(word: str) -> str:
@@ -223,19 +226,21 @@ class LabelledStore:
 def collate(
     rows: Sequence[EncodedText], *, start: Sequence[int] = (), end: Sequence[int] = ()
 ) -> dict[str, Tensor]:
-    """source and its mask; `first`, the first symbol of each word, with the mask of words; and
-    characters (B, S, C), 0 where a word has ended, none at `start` and `end`."""
+    """source and its mask; source_first, the first symbol of each word, with the mask of words; and
+    source_characters (B, S, C), 0 where a word has ended, none at `start` and `end`."""
     source, mask = pad([np.asarray(row.symbols) for row in rows], PAD, start=start, end=end)
     arrays = {"source": source, "source_mask": mask}
     if any(len(row.pieces) for row in rows):
         pieces = [np.asarray(row.pieces, np.int64) for row in rows]
         begins = [np.cumsum(each) - each for each in pieces]
-        arrays["first"], arrays["word_mask"] = pad(begins, 0)
+        arrays["source_first"], arrays["source_word_mask"] = pad(begins, 0)
     if any(len(row.letters) for row in rows):
         letters = pad([np.asarray(row.letters) for row in rows], 0, start=[0] * len(start))[0]
         wide = np.zeros(mask.shape, np.int64)
         wide[:, : letters.shape[1]] = letters
         inside = np.arange(wide.max()) < wide[..., None]  # (B, S, C)
-        arrays["characters"] = np.zeros(inside.shape, np.int64)
-        arrays["characters"][inside] = np.concatenate([np.asarray(r.characters) for r in rows])
+        arrays["source_characters"] = np.zeros(inside.shape, np.int64)
+        arrays["source_characters"][inside] = np.concatenate(
+            [np.asarray(r.characters) for r in rows]
+        )
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
