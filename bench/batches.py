@@ -3,6 +3,7 @@
 import argparse
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def write(batches: Sequence[Mapping[str, Any]], name: str) -> Path:
     return path
 
 
-def of_recipe(recipe: dict[str, Any], name: str, count: int) -> tuple[Path, dict[str, int]]:
+def of_recipe(recipe: dict[str, Any], name: str, count: int) -> tuple[Path, dict[str, Any]]:
     """The first batches of any recipe, as `regard train` makes them; the sizes of its model."""
     loaded = config.recipe(recipe)
     folder = HOME / name
@@ -105,8 +106,7 @@ def of_recipe(recipe: dict[str, Any], name: str, count: int) -> tuple[Path, dict
     for _ in range(count):
         made.append(batches.at(position).tensors)
         position = batches.after(position)
-    sizes = {key: value for key, value in vars(task.sizes).items() if value}
-    return write(made, name), sizes
+    return write(made, name), asdict(task.sizes)
 
 
 def _no_batch(ids: Sequence[int]) -> Any:

@@ -62,12 +62,13 @@ def _race(options: argparse.Namespace, name: str, recipe: dict[str, Any]) -> dic
     return result | machine.shares(flops * max(raced.peers[0].rates()) / 1e9, limits)
 
 
-def _weights(recipe: dict[str, Any], sizes: dict[str, int]) -> int:
+def _weights(recipe: dict[str, Any], sizes: dict[str, Any]) -> int:
     """How many weights each token meets in a product."""
     model = recipe["model"]
     dim = int(model["dim"])
     if "decoder" in model:
-        return int(model["decoder"]["layers"] * 8 * dim * dim + dim * sizes["target"])
+        tokens = sizes["fields"]["target"]["tokens"]
+        return int(model["decoder"]["layers"] * 8 * dim * dim + dim * tokens)
     return 2 * 8 * dim * dim + 2 * dim * dim
 
 

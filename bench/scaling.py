@@ -97,7 +97,8 @@ def step_seconds(kind: str, *, length: int, rows: int, vocabulary: int, layers: 
     }
     recipe = config.recipe(table)
     settings = device.settle(recipe.train)
-    model = build(recipe.model, Sizes(target=vocabulary))
+    fields = {"target": {"tokens": vocabulary, "outputs": vocabulary}}
+    model = build(recipe.model, Sizes(fields, writes="target"))
 
     def loss(model: Any, batch: Batch, carry: Any) -> Any:
         hidden, _ = model.decode(batch["target_in"], model.start(batch))

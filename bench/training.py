@@ -159,7 +159,15 @@ def _options(
     return {
         "threads": options.threads,
         "symbols": symbols,
-        "sizes": {"source": symbols, "target": symbols, "shared": True},
+        "sizes": {
+            "fields": {
+                "source": {"tokens": symbols},
+                "target": {"tokens": symbols, "outputs": symbols},
+            },
+            "reads": "source",
+            "writes": "target",
+            "shared": True,
+        },
         "size": size,
         "updates": updates,
         "recipe": recipe(size),

@@ -4,8 +4,9 @@ Knows no task. Ties weights: a tied parameter is one object, so it is stored onc
 that `named_parameters` gives it first.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, Literal
 
 import torch
@@ -16,7 +17,22 @@ from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
 from regard.recipe.parts import Part, foreign, module, reason
 from regard.recipe.values import Width
-from regard.types import Batch, Decoder, DecoderState, Encoder, Head, Input, Sequence, Sizes
+from regard.types import (
+    Batch,
+    Decoder,
+    DecoderState,
+    Encoder,
+    FieldSize,
+    FixedLength,
+    Flattens,
+    Head,
+    Input,
+    NoSize,
+    Particular,
+    Resizes,
+    Sequence,
+    Sizes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,38 +112,69 @@ def build(config: Config, sizes: Sizes) -> Model:
     """Make the parts and tie them."""
     if config.head is None:
         raise RecipeError("model.head: a model needs a head")
-    target = Embedding(sizes.target, config.dim, scale=config.scale) if config.decoder else None
+    target = _target(config, sizes)
     encoder = _part("encoders", config.encoder, "Encoder", config.dim)
     memory = config.input is not None
     decoder = _part("decoders", config.decoder, "Decoder", config.dim, target, memory=memory)
-    tied = target.weight if target is not None and config.tie != "none" else None
-    outputs = sizes.target or sizes.labels or sizes.values * sizes.steps
-    fixed = _positions(config, sizes, encoder)
-    if fixed and "positions" not in signature(module("heads", config.head.kind).Head).parameters:
-        raise RecipeError(
-            f"model.input.kind: {getattr(config.input, 'kind', '')!r} reads a series of numbers, "
-            f"model.head.kind = {config.head.kind!r} says none"
-        )
-    head = _part("heads", config.head, "Head", config.dim, outputs, tied, **fixed)
+    head = _head(config, sizes, encoder, target)
     return Model(_input(config, sizes, target), encoder, decoder, head)
 
 
 def check(config: Config) -> None:
     """Refuse parts that do not fit together: no data is needed for that, and no memory."""
-    series = {"values": config.dim, "length": 1024, "steps": 8}
     try:
         with torch.device("meta"):
-            build(config, Sizes(source=8, target=8, labels=8, characters=8, shared=True, **series))
+            build(config, _any_sizes(config))
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise RecipeError(f"model: no machine has room for it: {error}") from None
 
 
-def _positions(config: Config, sizes: Sizes, encoder: Any) -> dict[str, int]:
-    """How many positions the head sees, where the input always gives the same number."""
-    count = getattr(config.input.config, "positions", None) if config.input else None
-    if count is None:
-        return {}
-    return {"positions": count(sizes.length) * getattr(encoder, "factor", 1)}
+class _AnyField(dict[str, int]):
+    """Stands for the sizes of any field: what is not among its numbers is 8."""
+
+    def __missing__(self, size: str) -> int:
+        return 8
+
+
+def _any_sizes(config: Config) -> Sizes:
+    part = config.input.config if config.input else None
+    example = part.example(config.dim) if isinstance(part, Particular) else {}
+    fields = {"source": _AnyField(example), "target": _AnyField()}
+    return Sizes(fields, reads="source", writes="target", shared=True)
+
+
+def _target(config: Config, sizes: Sizes) -> Embedding | None:
+    """The embedding of the tokens that a decoder writes."""
+    if config.decoder is None:
+        return None
+    with _named("decoder", "decoders", config.decoder):
+        tokens = sizes.of(sizes.writes)["tokens"]
+    return Embedding(tokens, config.dim, scale=config.scale)
+
+
+def _head(config: Config, sizes: Sizes, encoder: Any, target: Embedding | None) -> Any:
+    assert config.head is not None
+    tied = target.weight if target is not None and config.tie != "none" else None
+    with _named("head", "heads", config.head):
+        outputs = sizes.of(sizes.writes)["outputs"]
+        flattens = isinstance(module("heads", config.head.kind).Head, Flattens)
+    fixed = {"positions": _positions(config, sizes, encoder)} if flattens else {}
+    return _part("heads", config.head, "Head", config.dim, outputs, tied, **fixed)
+
+
+def _positions(config: Config, sizes: Sizes, encoder: Any) -> int | None:
+    """How many positions the head reads, where they are as many for every example."""
+    if config.input is None or not isinstance(config.input.config, FixedLength):
+        return None
+    with _named("input", "inputs", config.input):
+        count = config.input.config.fixed_length(_read(sizes))
+    return encoder.resized(count) if isinstance(encoder, Resizes) else count
+
+
+def _read(sizes: Sizes) -> FieldSize:
+    if not sizes.reads:
+        raise RecipeError("kind: the task has no field that is read")
+    return sizes.of(sizes.reads)
 
 
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
@@ -139,19 +186,31 @@ def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
+    with _named("input", "inputs", config.input):
+        size = _read(sizes)
     return _part(
-        "inputs", config.input, "Input", sizes, config.dim, shared=shared, scale=config.scale
+        "inputs", config.input, "Input", size, config.dim, shared=shared, scale=config.scale
     )
 
 
 def _part(room: str, part: Part | None, name: str, *args: Any, **options: Any) -> Any:
     if part is None:
         return None
-    try:
+    with _named(name.lower(), room, part):
         return getattr(module(room, part.kind), name)(part.config, *args, **options)
+
+
+@contextmanager
+def _named(key: str, room: str, part: Part) -> Iterator[None]:
+    """What goes wrong with a part is said of its key."""
+    try:
+        yield
+    except NoSize as error:
+        does = "reads" if room == "inputs" else "needs"
+        raise RecipeError(f"model.{key}.kind: {part.kind!r} {does} {error}") from None
     except RecipeError as error:
-        raise RecipeError(f"model.{name.lower()}.{error}") from None
+        raise RecipeError(f"model.{key}.{error}") from None
     except Exception as error:
         if (where := foreign(room, part.kind)) is None:
             raise
-        raise RecipeError(f"model.{name.lower()}.kind: {reason(error, where)}") from error
+        raise RecipeError(f"model.{key}.kind: {reason(error, where)}") from error

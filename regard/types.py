@@ -29,10 +29,16 @@ __all__ = [
     "Decoder",
     "DecoderState",
     "Encoder",
+    "FieldSize",
+    "FixedLength",
+    "Flattens",
     "Head",
     "Input",
+    "NoSize",
+    "Particular",
     "Position",
     "RecipeError",
+    "Resizes",
     "Sequence",
     "Sizes",
     "Term",
@@ -145,22 +151,48 @@ class DecoderState(Protocol):
         ...
 
 
+class NoSize(RecipeError):
+    """A part asks for a size that its field does not have."""
+
+
+@dataclass(frozen=True)
+class FieldSize:
+    """What only the data can say of one field: numbers, by the field's own words.
+
+    The batch's tensors of the field are called by its name: NAME, NAME_mask, NAME_characters, …
+    """
+
+    name: str
+    numbers: Mapping[str, int]
+
+    def __getitem__(self, size: str) -> int:
+        try:
+            return self.numbers[size]
+        except KeyError:
+            known = ", ".join(self.numbers) or "no size"
+            raise NoSize(f"{size}, but the field {self.name!r} has {known}") from None
+
+
 @dataclass(frozen=True)
 class Sizes:
-    """What only the data can say about a model: the numbers of tokens."""
+    """What only the data can say about a model: the sizes of its fields, by the fields' names."""
 
-    source: int = 0
-    target: int = 0
-    labels: int = 0
-    characters: int = 0
-    values: int = 0
-    """Variables of a series."""
-    length: int = 0
-    """Steps of a series that are read."""
-    steps: int = 0
-    """Steps of a series that are predicted at once."""
+    fields: Mapping[str, Mapping[str, int]]
+    """{"source": {"tokens": 8000, "characters": 60}, "labels": {"outputs": 17}}: what an input asks
+    for is decided by its kind; a decoder asks for tokens, a head for outputs."""
+    reads: str = ""
+    """The field that model.input reads, if there is one."""
+    writes: str = ""
+    """The field that the decoder writes and the head predicts."""
     shared: bool = False
-    """Source and target use one vocabulary, so that their embeddings may be one."""
+    """Both use one vocabulary, so that their embeddings may be one."""
+
+    def of(self, field: str) -> FieldSize:
+        """The sizes of one field."""
+        if field not in self.fields:
+            known = ", ".join(self.fields)
+            raise RecipeError(f"the task has no field {field!r}, only {known}")
+        return FieldSize(field, self.fields[field])
 
 
 @dataclass(frozen=True)
@@ -183,10 +215,37 @@ class Input(Protocol):
 
 
 @runtime_checkable
+class Particular(Protocol):
+    """The Config of a part that reads fields of certain sizes alone."""
+
+    def example(self, dim: int) -> Mapping[str, int]:
+        """Sizes that it can read, for a check without data; any others may be any number."""
+        ...
+
+
+@runtime_checkable
+class FixedLength(Protocol):
+    """The Config of an input that gives as many positions for every example."""
+
+    def fixed_length(self, size: FieldSize) -> int:
+        """How many."""
+        ...
+
+
+@runtime_checkable
 class Encoder(Protocol):
-    """Reads a sequence and gives one as long."""
+    """Reads a sequence and gives one as long, unless it `Resizes`."""
 
     def __call__(self, source: Sequence) -> Sequence: ...
+
+
+@runtime_checkable
+class Resizes(Protocol):
+    """An encoder that gives another number of positions than it reads."""
+
+    def resized(self, positions: int) -> int:
+        """How many it gives for so many."""
+        ...
 
 
 @runtime_checkable
@@ -222,6 +281,14 @@ class Head(Protocol):
     def loss(
         self, hidden: Float[Tensor, "B T D"], targets: Tensor, mask: Bool[Tensor, "B T"]
     ) -> Terms: ...
+
+
+@runtime_checkable
+class Flattens(Protocol):
+    """A head whose weights may depend on how many positions it reads. It is made with `positions`:
+    this number, or None where examples are of unlike lengths."""
+
+    flattens: ClassVar[bool]
 
 
 @runtime_checkable

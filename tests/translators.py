@@ -18,7 +18,7 @@ from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
 from regard.tasks.translate import collate
 from regard.train import manifest
-from regard.types import Sizes
+from tests.field_sizes import texts
 
 SOURCES, TARGETS = 29, 31
 FORBIDDEN = (PAD, START, UNKNOWN)
@@ -48,7 +48,7 @@ def random_model(recipe: Recipe, seed: int = 0) -> Model:
     """Weights large enough that distributions have peaks, and biases and norms that matter."""
     torch.manual_seed(seed)
     shared = recipe.task.tokenizer.joint
-    sizes = Sizes(source=TARGETS if shared else SOURCES, target=TARGETS, shared=shared)
+    sizes = texts(TARGETS, TARGETS if shared else SOURCES, shared=shared)
     model = build(recipe.model, sizes).eval()
     with torch.no_grad():
         for parameter in model.parameters():

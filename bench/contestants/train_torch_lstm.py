@@ -31,7 +31,7 @@ class Reader(nn.Module):
 class LanguageModel(nn.Module):
     def __init__(self, dim, sizes, settings):
         super().__init__()
-        symbols = sizes["target"]
+        symbols = sizes["target"]["tokens"]
         self.reader = Reader(symbols, dim, settings["layers"], settings["dropout"], False)
         self.project = nn.Linear(dim, symbols)
 
@@ -46,10 +46,12 @@ class Classifier(nn.Module):
 
     def __init__(self, dim, sizes, settings):
         super().__init__()
-        self.reader = Reader(sizes["source"], dim, settings["layers"], settings["dropout"], True)
+        self.reader = Reader(
+            sizes["source"]["tokens"], dim, settings["layers"], settings["dropout"], True
+        )
         self.inner = nn.Linear(2 * dim, dim)
         self.dropout = nn.Dropout(settings["dropout"])
-        self.project = nn.Linear(dim, sizes["labels"])
+        self.project = nn.Linear(dim, sizes["labels"]["outputs"])
 
     def forward(self, batch):
         states = self.inner(self.reader(batch["source"], batch["source_mask"]))
@@ -63,7 +65,8 @@ def main():
     torch.manual_seed(1)
     given = OPTIONS["recipe"]["model"]
     kind = LanguageModel if "decoder" in given else Classifier
-    model = kind(given["dim"], OPTIONS["sizes"], given.get("decoder", given.get("encoder")))
+    settings, sizes = given.get("decoder", given.get("encoder")), OPTIONS["sizes"]["fields"]
+    model = kind(given["dim"], sizes, settings)
     steps = torch.optim.Adam(model.parameters(), 1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
     data = itertools.cycle(
         [{name: torch.from_numpy(array) for name, array in batch.items()} for batch in batches()]

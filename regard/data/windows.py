@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import RecipeError
 from regard.recipe.values import Length, LengthOrZero
-from regard.types import Batch, float64
+from regard.types import Batch, Sizes, float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,13 @@ class Config:
         """Steps that are predicted at once."""
         return self.block or self.horizon
 
+    def sizes(self, variables: int) -> Sizes:
+        """Of a model of a series with so many variables."""
+        seen = 1 if self.independent else variables
+        size = {"variables": seen, "length": self.look_back, "steps": self.steps}
+        fields = {"series": size | {"outputs": seen * self.steps}}
+        return Sizes(fields, reads="series", writes="series")
+
 
 def collate(
     past: Float[Tensor, "B S C"],
@@ -48,7 +55,7 @@ def collate(
 ) -> Batch:
     """Windows, each normalised by its own past, as the model reads them."""
     centre, scale = normaliser(past, window.normalise)
-    tensors = {"values": fold((past - centre) / scale, window)}
+    tensors = {"series": fold((past - centre) / scale, window)}
     if future is not None:
         tensors["targets"] = fold((future - centre) / scale, window).flatten(1)
         tensors["scale"] = fold(scale.expand_as(future), window).flatten(1)

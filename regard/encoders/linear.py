@@ -35,9 +35,10 @@ class Encoder(nn.Module):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.window = config.window
-        self.factor = 1 if config.window == 1 else 2
-        """Positions of the output for each position of the input."""
-        self.names = ("trend", "remainder")[: self.factor]
+        self.names = ("trend", "remainder")[: self.resized(1)]
+
+    def resized(self, positions: int) -> int:
+        return positions if self.window == 1 else 2 * positions
 
     def forward(self, source: Sequence) -> Sequence:
         x = probe("input", source.states)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.errors import RecipeError
 from regard.layers.dropout import Dropout
 from regard.layers.pooling import Pooling
 from regard.recipe.values import Share
@@ -37,6 +38,7 @@ class Head(nn.Module):
     """
 
     predicts = "numbers"
+    flattens = True
     positive = ("deviation",)
     """Weights that mean nothing at 0 and below: other ones are refused where a run is loaded."""
 
@@ -46,13 +48,15 @@ class Head(nn.Module):
         dim: int,
         outputs: int,
         weight: nn.Parameter | None,
-        positions: int = 1,
+        positions: int | None = None,
     ) -> None:
         super().__init__()
+        if config.readout == "flatten" and positions is None:
+            raise RecipeError("readout: 'flatten' needs inputs that are all of one length")
         self.outputs, self.gaussian = outputs, config.loss == "gaussian"
         self.pooling = Pooling(config.readout, dim) if config.readout != "flatten" else None
         self.dropout = Dropout(config.dropout)
-        size = dim if self.pooling is not None else positions * dim
+        size = dim * (1 if self.pooling is not None else positions or 1)
         self.project = nn.Linear(size, outputs * (2 if self.gaussian else 1))
         self.deviation = nn.Parameter(torch.ones(outputs), requires_grad=False)
 

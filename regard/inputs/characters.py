@@ -19,7 +19,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
 from regard.recipe.values import Share, Width, Widths
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, FieldSize, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,33 +48,25 @@ class Input(nn.Module):
     """characters (B, S, C) ↦ one vector for each word (B, S, D)."""
 
     def __init__(
-        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+        self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
         no_sharing(shared)
-        self.spelling = Spelling(config, sizes.characters)
+        self.field = size.name
+        self.spelling = Spelling(config, size["characters"])
         self.project = Linear(config.size, dim)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
 
     def forward(self, batch: Batch) -> Sequence:
-        return Sequence(self.project(self.spelling(characters(batch))), batch["source_mask"])
+        spelt = self.spelling(batch[f"{self.field}_characters"])
+        return Sequence(self.project(spelt), batch[f"{self.field}_mask"])
 
 
 def no_sharing(shared: Embedding | None) -> None:
     """Vectors of words that are made here are not those of a target."""
     if shared is not None:
         raise RecipeError("kind: it has vectors of its own; set model.tie = 'output'")
-
-
-def characters(batch: Batch) -> Int[Tensor, "B S C"]:
-    """The field that few tasks have."""
-    if "characters" not in batch.tensors:
-        raise RecipeError(
-            "model.input: only the tasks classify and tag have the characters of words, "
-            "and there with characters = true"
-        )
-    return batch["characters"]
 
 
 class Spelling(nn.Module):

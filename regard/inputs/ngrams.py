@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from regard.inputs import tokens
 from regard.layers.embedding import Embedding
 from regard.recipe.values import Range
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, FieldSize, Sequence
 
 NONE = 0
 """The bucket of no n-gram."""
@@ -31,16 +31,17 @@ class Input(nn.Module):
     """x_t = E[w_t] + Σ_{n≥2} H[hash(w_{t−n+1} … w_t)], as long as the source."""
 
     def __init__(
-        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+        self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
-        self.embedding = tokens.embedding(config, sizes, dim, shared=shared, scale=scale)
+        self.field = size.name
+        self.embedding = tokens.embedding(config, size, dim, shared=shared, scale=scale)
         self.n, self.bits = config.n, config.bits
         if config.n > 1:
             self.table = nn.Parameter(torch.zeros(1 << config.bits, dim))
 
     def forward(self, batch: Batch) -> Sequence:
-        source, mask = batch["source"], batch["source_mask"]
+        source, mask = batch[self.field], batch[f"{self.field}_mask"]
         x = self.embedding(source)
         if self.n > 1:
             buckets = ngrams(source, self.n, self.bits).flatten(0, 1)  # (B·S, n−1)

@@ -11,7 +11,7 @@ from regard.errors import RecipeError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.recipe.values import Length, LengthOrZero, Share
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, FieldSize, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,12 @@ class Config:
         stride = self.stride or self.patch
         return -(-max(length - self.patch, 0) // stride) + 1
 
+    def fixed_length(self, size: FieldSize) -> int:
+        return self.positions(size["length"])
+
+    def example(self, dim: int) -> dict[str, int]:
+        return {"variables": dim, "length": 1024}
+
 
 class Input(nn.Module):
     """x_n = W [v_{nr}; …; v_{nr+p−1}] + b for the values v_t ∈ ℝᶜ, patches p and strides r.
@@ -48,20 +54,21 @@ class Input(nn.Module):
     """
 
     def __init__(
-        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+        self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
+        self.field, variables = size.name, size["variables"]
         self.config, self.stride = config, config.stride or config.patch
-        self.project = nn.Linear(config.patch * sizes.values, dim) if config.project else None
+        self.project = nn.Linear(config.patch * variables, dim) if config.project else None
         self.dropout = Dropout(config.dropout)
-        if self.project is None and sizes.values != dim:
+        if self.project is None and variables != dim:
             raise RecipeError(
                 f"project: without it model.dim must be the number of variables that the model "
-                f"sees, {sizes.values}, not {dim}"
+                f"sees, {variables}, not {dim}"
             )
 
     def forward(self, batch: Batch) -> Sequence:
-        x = self.patches(batch["values"])  # (B, N, p · C)
+        x = self.patches(batch[self.field])  # (B, N, p · C)
         x = x if self.project is None else self.project(x)
         mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         return Sequence(self.dropout(x), mask)

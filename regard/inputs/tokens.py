@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.layers.embedding import Embedding
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, FieldSize, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,23 +19,24 @@ class Config:
 
 
 class Input(nn.Module):
-    """source (B, S) ↦ its embeddings (B, S, D). The encoder adds positions if it needs them."""
+    """tokens (B, S) ↦ their embeddings (B, S, D). The encoder adds positions if it needs them."""
 
     def __init__(
-        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+        self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
-        self.embedding = embedding(config, sizes, dim, shared=shared, scale=scale)
+        self.field = size.name
+        self.embedding = embedding(config, size, dim, shared=shared, scale=scale)
 
     def forward(self, batch: Batch) -> Sequence:
-        return Sequence(self.embedding(batch["source"]), batch["source_mask"])
+        return Sequence(self.embedding(batch[self.field]), batch[f"{self.field}_mask"])
 
 
 def embedding(
-    config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+    config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
 ) -> Embedding:
     """The embedding that is shared with the target, or one of its own."""
-    made = Embedding(sizes.source, dim, scale=scale) if shared is None else shared
+    made = Embedding(size["tokens"], dim, scale=scale) if shared is None else shared
     if config.frozen:
         made.weight.requires_grad_(False)
     return made

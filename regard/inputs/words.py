@@ -12,7 +12,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
 from regard.recipe.values import Share, Width
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, FieldSize, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,28 +35,29 @@ class Input(nn.Module):
     """x_t = W [E[w_t]; spelling(c₁ … c_m)] + b for the word w_t = c₁ … c_m."""
 
     def __init__(
-        self, config: Config, sizes: Sizes, dim: int, *, shared: Embedding | None, scale: bool
+        self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
         characters.no_sharing(shared)
+        self.field = size.name
         self.embedding: Embedding | None = None
         self.spelling: characters.Spelling | None = None
-        self.unknown, size = config.unknown, 0
+        self.unknown, width = config.unknown, 0
         if config.features != "characters":
-            self.embedding = tokens.embedding(config, sizes, config.size, shared=None, scale=scale)
-            size += config.size
+            self.embedding = tokens.embedding(config, size, config.size, shared=None, scale=scale)
+            width += config.size
         if config.features != "words":
-            self.spelling = characters.Spelling(config.characters, sizes.characters)
-            size += config.characters.size
+            self.spelling = characters.Spelling(config.characters, size["characters"])
+            width += config.characters.size
         self.dropout = Dropout(config.dropout)
-        self.project = Linear(size, dim)
+        self.project = Linear(width, dim)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
 
     def forward(self, batch: Batch) -> Sequence:
         vectors = []
         if self.embedding is not None:
-            own = self.embedding(batch["source"])
+            own = self.embedding(batch[self.field])
             if self.training and self.unknown:
                 chance = torch.rand(
                     own.shape[:2], device=own.device, generator=generator(own.device)
@@ -65,6 +66,6 @@ class Input(nn.Module):
                 own = own * seen[..., None]
             vectors.append(own)
         if self.spelling is not None:
-            vectors.append(self.spelling(characters.characters(batch)))
+            vectors.append(self.spelling(batch[f"{self.field}_characters"]))
         x = self.project(self.dropout(torch.cat(vectors, -1)))
-        return Sequence(x, batch["source_mask"])
+        return Sequence(x, batch[f"{self.field}_mask"])

@@ -167,7 +167,7 @@ def tags(
     row = task.lexicon.sentences([all_words])[0].windows(task.config.data.max_length)[0]
     spoken = all_words[: len(row.pieces)]
     batch = Batch(tensors=words.collate([row]), ids=(0,), targets=len(spoken)).to(model.device)
-    first = batch["first"][0]
+    first = batch["source_first"][0]
     head: Any = model.head
 
     def measure(scores: Float[Tensor, "B S C"]) -> Float[Tensor, "B T C"]:
@@ -184,7 +184,7 @@ def tags(
     with torch.inference_mode():
         memory = model.encode(batch)
         assert memory is not None
-        values = head.best(memory.states[:, first], batch["word_mask"])[0][0].tolist()
+        values = head.best(memory.states[:, first], batch["source_word_mask"])[0][0].tolist()
     if target is not None:
         given = _same(target.split(), spoken)
         numbers = task.tags.targets([task.tags.stored(given, "inspect")])[0].tolist()

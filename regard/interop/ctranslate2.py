@@ -99,8 +99,8 @@ def obstacle(
         return "CTranslate2 has no patience with a single beam"
     if search.kind == "beam" and search.config.nbest > 1 and not search.config.length_penalty:
         return "without length penalty CTranslate2 gives n results before the n best are found"
-    if beams >= sizes.target - len(FORBIDDEN):
-        return f"{beams} beams are too many for {sizes.target} tokens"
+    if beams >= (tokens := sizes.of(sizes.writes)["outputs"]) - len(FORBIDDEN):
+        return f"{beams} beams are too many for {tokens} tokens"
     return None
 
 

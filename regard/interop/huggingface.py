@@ -147,7 +147,8 @@ def marian_config(table: Mapping[str, Any]) -> tuple[Config, Sizes]:
         decoder=Part("transformer", _stack(table, "decoder")),
         head=Part("vocabulary", vocabulary.Config(bias=True)),
     )
-    return config, Sizes(source=source, target=target, shared=shared)
+    fields = {"source": {"tokens": source}, "target": {"tokens": target, "outputs": target}}
+    return config, Sizes(fields, reads="source", writes="target", shared=shared)
 
 
 def _stack(table: Mapping[str, Any], side: str) -> transformer.Config:
@@ -189,7 +190,8 @@ def marian_weights(config: Config, sizes: Sizes, state: Mapping[str, Tensor]) ->
                 for kind in ("weight", "bias"):
                     blocks = [take(f"{theirs}.{name}.{kind}") for name in names]
                     weights[f"{side}.blocks.{number}.{ours}.{kind}"] = torch.cat(blocks)
-    weights["head.bias"] = take(BIAS).flatten() if BIAS in state else torch.zeros(sizes.target)
+    outputs = sizes.of(sizes.writes)["outputs"]
+    weights["head.bias"] = take(BIAS).flatten() if BIAS in state else torch.zeros(outputs)
     if unknown := sorted(state.keys() - used):
         raise UserError(f"{unknown[0]}: no place for these weights in a Marian model")
     _check_positions(state)

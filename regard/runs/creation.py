@@ -15,7 +15,7 @@ from regard import __version__
 from regard.data import vectors
 from regard.data.readers import Report
 from regard.errors import RecipeError, UserError
-from regard.model import build
+from regard.model import Model, build
 from regard.recipe import checked, config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
@@ -89,8 +89,11 @@ def _fill(
     with recipe.place.located():
         base = base_run.folder if base_run else None
         report = module("tasks", recipe.kind).prepare(recipe.task, folder, base)
+        task = module("tasks", recipe.kind).Task(recipe.task, folder)
+        with torch.device("meta"):
+            model = build(recipe.model, task.sizes)  # refused now, not when training begins
         if base_run is None and recipe.model.input is not None:
-            _keep_vectors(folder, recipe)
+            _keep_vectors(folder, recipe, task, model)
     if base_run is not None:
         checkpoint.save(folder / "start", base_run.read("final", Checkpoint.weights), {})
     _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
@@ -100,13 +103,11 @@ def _fill(
     manifest.seal(folder)
 
 
-def _keep_vectors(folder: Path, recipe: Recipe) -> None:
+def _keep_vectors(folder: Path, recipe: Recipe, task: Any, model: Model) -> None:
     """Those of the pretrained vectors, where the recipe names a file, that training will read."""
     if not (path := getattr(recipe.model.input.config, "vectors", "")):
         return
-    task: Any = module("tasks", recipe.kind).Task(recipe.task, folder)
-    with torch.device("meta"):
-        embedding = getattr(build(recipe.model, task.sizes).input, "embedding", None)
+    embedding = getattr(model.input, "embedding", None)
     if embedding is not None and hasattr(task, "source"):
         vectors.keep(Path(path), task.source, embedding.weight.shape[1], folder / VECTORS)
 

@@ -36,7 +36,7 @@ from regard.recipe.parts import Part
 from regard.recipe.values import Few, Range, Rows
 from regard.tasks import Prediction, check_head, check_positions
 from regard.train import health
-from regard.types import Batch, Batches, Carry, Sizes, Terms
+from regard.types import Batch, Batches, Carry, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 SIDES = ("past", "future")
@@ -147,8 +147,7 @@ class Task:
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder, self.window = config, folder, config.window
         self.standard = Standard.load(folder)
-        seen = 1 if self.window.independent else len(self.standard.names)
-        self.sizes = Sizes(values=seen, length=self.window.look_back, steps=self.window.steps)
+        self.sizes = self.window.sizes(len(self.standard.names))
 
     # Windows
 

@@ -176,7 +176,7 @@ class Task:
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
         self.target = Tokenizer.load(folder / "target.tokenizer.json", config.tokenizer)
-        self.sizes = Sizes(target=len(self.target))
+        self.sizes = Sizes({"target": self.target.size()}, writes="target")
         self.running = config.unit == "stream"
         self.before = END if self.running else START
         """What is read before the first symbol: in running text, the end of another line."""

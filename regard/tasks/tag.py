@@ -191,7 +191,7 @@ class Task:
         self.lexicon = Lexicon.load(folder, config.tokenizer)
         self.tags = scales.load(config.labels.kind, folder)
         self.source = self.lexicon.symbols
-        self.sizes = self.lexicon.sizes(self.tags.outputs)
+        self.sizes = self.lexicon.sizes("tags", self.tags.outputs)
         self.real = config.labels.kind == "real"
 
     # Learning
@@ -223,7 +223,7 @@ class Task:
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(tags | words), or the squared error."""
-        return model.head.loss(_words(model, batch), batch["tags"], batch["word_mask"]), None
+        return model.head.loss(_words(model, batch), batch["tags"], batch["source_word_mask"]), None
 
     def _run(
         self,
@@ -243,7 +243,7 @@ class Task:
             for ids in batching.plan(lengths, budget):
                 made = self._batch([rows[n] for n in ids], [stored[n] for n in ids], ids.tolist())
                 batch = made.to(model.device)
-                hidden, mask = _words(model, batch), batch["word_mask"]
+                hidden, mask = _words(model, batch), batch["source_word_mask"]
                 values, alone = head.best(hidden, mask)
                 chain = head.log_probs(hidden, values, mask)
                 given = chain if tags is None else head.log_probs(hidden, batch["tags"], mask)
@@ -452,7 +452,7 @@ def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
     said, read = memory.states.shape[1], batch["source"].shape[1]
     if said != read:
         raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no tag fits")
-    places = batch["first"][..., None].expand(-1, -1, memory.states.shape[-1])
+    places = batch["source_first"][..., None].expand(-1, -1, memory.states.shape[-1])
     return memory.states.gather(1, places)
 
 

@@ -222,11 +222,11 @@ class Task:
         self.source, self.target = (
             Tokenizer.load(folder / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
         )
-        shared = self.source.hash == self.target.hash
-        if config.tokenizer.joint and not shared:
-            first, second = (folder / f"{side}.tokenizer.json" for side in SIDES)
-            raise UserError(f"{first} and {second} are not the same, but tokenizer.joint = true")
-        self.sizes = Sizes(source=len(self.source), target=len(self.target), shared=shared)
+        if not (shared := self.source.hash == self.target.hash) and config.tokenizer.joint:
+            both = " and ".join(str(folder / f"{side}.tokenizer.json") for side in SIDES)
+            raise UserError(f"{both} are not the same, but tokenizer.joint = true")
+        sizes = {"source": self.source.size(), "target": self.target.size()}
+        self.sizes = Sizes(sizes, *SIDES, shared=shared)
 
     @cached_property
     def choices(self) -> Choices | None:

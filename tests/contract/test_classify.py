@@ -445,4 +445,4 @@ def test_a_batch_knows_its_targets(folder: Path, tmp_path: Path):
     assert isinstance(batch, Batch)
     assert batch.targets == len(batch) == len(batch["labels"])
     assert batch["source"][:, 0].unique().tolist() == [1]  # START
-    assert batch["characters"].shape[:2] == batch["source"].shape
+    assert batch["source_characters"].shape[:2] == batch["source"].shape

@@ -130,7 +130,7 @@ def test_training_sees_nothing_but_its_part(table: Write, tmp_path: Path):
     assert first.standard.mean == second.standard.mean == pytest.approx(values[:42].mean(0))
     assert first.standard.deviation == pytest.approx(values[:42].std(0))
     batches = [task.batches(3).at(Position(0, 0)) for task in (first, second)]
-    assert torch.equal(*(batch["values"] for batch in batches))
+    assert torch.equal(*(batch["series"] for batch in batches))
     assert torch.equal(*(batch["targets"] for batch in batches))
 
 

@@ -213,9 +213,9 @@ def test_the_first_piece_of_a_word_stands_for_it(kind: str, folder: Path, tmp_pa
     task, model = untrained(made, tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     lengths = batch["source_mask"].sum(1)
-    assert (batch["first"].amax(1) < lengths).all()
-    assert (batch["first"][:, 0] == 0).all()
-    words = [sum(row) for row in batch["word_mask"].tolist()]
+    assert (batch["source_first"].amax(1) < lengths).all()
+    assert (batch["source_first"][:, 0] == 0).all()
+    words = [sum(row) for row in batch["source_word_mask"].tolist()]
     assert batch.targets == sum(words)
     if kind == "word":
         assert lengths.tolist() == words

@@ -140,10 +140,11 @@ def prepared(folder: Path, *changes: str, **counts: int) -> Run:
 
 def test_one_vocabulary_or_two(tmp_path: Path):
     apart = prepared(tmp_path / "apart").task
-    assert apart.sizes.source == apart.sizes.target == 4 + 9
+    own = {"tokens": 4 + 9, "outputs": 4 + 9}
+    assert apart.sizes.fields == {"source": own, "target": own}
     assert not apart.sizes.shared
     joint = prepared(tmp_path / "joint", "tokenizer.joint=true", "model.tie=all")
-    assert joint.task.sizes.source == joint.task.sizes.target == 4 + 18
+    assert {size["tokens"] for size in joint.task.sizes.fields.values()} == {4 + 18}
     assert joint.task.sizes.shared
     names = [f"{side}.tokenizer.json" for side in SIDES]
     assert len({(joint.folder / name).read_bytes() for name in names}) == 1

@@ -199,8 +199,11 @@ def sizes(recipe: Recipe) -> Sizes:
     tokens = getattr(recipe.task, "tokenizer", None)
     count = tokens.vocabulary if tokens else 8
     window = getattr(recipe.task, "window", None)
-    steps = {"length": window.look_back, "steps": window.steps} if window else {}
-    return Sizes(source=count, target=count, labels=8, characters=8, shared=True, values=8, **steps)
+    source = {"tokens": count, "characters": 8, "variables": 8}
+    source |= {"length": window.look_back, "steps": window.steps} if window else {}
+    target = {"tokens": count, "outputs": 8 * window.steps if window else count}
+    fields = {"source": source, "target": target}
+    return Sizes(fields, reads="source", writes="target", shared=True)
 
 
 def tried(load: Any, base: dict[str, Any], found: list[Change], folder: Path) -> str:

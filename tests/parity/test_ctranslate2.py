@@ -16,7 +16,7 @@ from regard.model import Model
 from regard.recipe import parts
 from regard.recipe.parts import Part
 from regard.search import Request, beam, greedy, sample
-from regard.types import Sizes
+from tests.field_sizes import texts
 from tests.translators import (
     SOURCES,
     TARGETS,
@@ -175,7 +175,7 @@ def test_unsupported_models_are_refused_with_the_reason(tmp_path: Path):
     ],
 )
 def test_auto_takes_it_where_it_does_the_same(search: Part, options: Any, reason: str | None):
-    recipe, sizes = recipe_of(), Sizes(source=SOURCES, target=TARGETS)
+    recipe, sizes = recipe_of(), texts(TARGETS, SOURCES)
     found = ctranslate2.obstacle(recipe, sizes, search, **options)
     assert found is None if reason is None else reason in str(found)
     chosen = ctranslate2.choose(recipe, sizes, search, available=True, **options)

@@ -24,7 +24,7 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.search import beam
 from regard.tasks.translate import collate
-from regard.types import Sizes
+from tests.field_sizes import texts
 from tests.translators import (
     ask,
     assert_same,
@@ -48,7 +48,7 @@ def reverser() -> tuple[Model, Recipe]:
     torch.manual_seed(1)
     shared = ("tokenizer.joint=true", "model.tie=all", "model.dim=32")
     recipe = recipe_of(*shared, dropout=0.0, norm="pre", layers=2)
-    model = build(recipe.model, Sizes(source=12, target=12, shared=True))
+    model = build(recipe.model, texts(12, 12, shared=True))
     steps = torch.optim.Adam(model.parameters(), 6e-3)
     chance = np.random.default_rng(2)
     for _ in range(200):

@@ -101,13 +101,13 @@ def test_the_logits_are_the_same(options: dict[str, Any]) -> None:
     """Encoder and decoder of different depths, heads and widths; a padded batch; from pad on."""
     other, given = make(**options), batch()
     found = imported(other)
-    target = torch.randint(1, found.sizes.target, (len(LENGTHS), T))
+    target = torch.randint(1, found.sizes.fields["target"]["outputs"], (len(LENGTHS), T))
     target[:, 0] = found.start
     with torch.inference_mode():
         close(ours(found.model(), given, target), theirs(other, given, target))
     assert (found.start, found.end, found.pad) == (PAD, END, PAD)
     trained = sum(p.numel() for p in other.parameters() if p.requires_grad)
-    bias = found.sizes.target  # a buffer there, a parameter here
+    bias = found.sizes.fields["target"]["outputs"]  # a buffer there, a parameter here
     unused = SOURCE * 30 if options == {"tie_word_embeddings": False} else 0  # their shared table
     assert found.model().size() == trained - unused + bias
 

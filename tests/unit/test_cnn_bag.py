@@ -10,21 +10,24 @@ from regard.errors import RecipeError
 from regard.inputs import characters, ngrams, tokens, words
 from regard.layers.convolution import Convolutions
 from regard.layers.embedding import Embedding
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, Sequence
+from tests.field_sizes import labelled
 
-SIZES = Sizes(source=23, characters=13, labels=3)
+SIZES = labelled(23, 3, characters=13)
 B, S, C, D = 3, 5, 4, 7
 
 
 def batch(source: torch.Tensor, spelt: torch.Tensor | None = None) -> Batch:
     tensors = {"source": source, "source_mask": source > 0}
     if spelt is not None:
-        tensors["characters"] = spelt
+        tensors["source_characters"] = spelt
     return Batch(tensors=tensors, ids=tuple(range(len(source))), targets=len(source))
 
 
 def make(module, dim=D, **keys):
-    return module.Input(module.Config(**keys), SIZES, dim, shared=None, scale=False).eval()
+    return module.Input(
+        module.Config(**keys), SIZES.of("source"), dim, shared=None, scale=False
+    ).eval()
 
 
 # Convolutions
@@ -213,16 +216,11 @@ def test_hidden_words_are_spelt_in_training_alone():
     torch.testing.assert_close(hidden, hidden[:1].expand_as(hidden))  # all alike, by spelling
 
 
-def test_characters_that_a_task_does_not_give_are_asked_for():
-    with pytest.raises(RecipeError, match=r"characters = true"):
-        make(words, characters=characters.Config())(batch(SOURCE))
-
-
 @pytest.mark.parametrize("module", [words, characters])
 def test_vectors_of_their_own_are_not_shared_with_a_target(module):
     config = words.Config(characters=characters.Config()) if module is words else module.Config()
     with pytest.raises(RecipeError, match=r"set model.tie = 'output'"):
-        module.Input(config, SIZES, D, shared=Embedding(23, D), scale=False)
+        module.Input(config, SIZES.of("source"), D, shared=Embedding(23, D), scale=False)
 
 
 def test_frozen_vectors_are_not_trained():

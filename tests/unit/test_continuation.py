@@ -15,7 +15,8 @@ from regard.inspect.intervene import Position, intervene
 from regard.model import Config, Model, build
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, beam, greedy, sample
-from regard.types import Batch, Sizes
+from regard.types import Batch
+from tests.field_sizes import texts
 
 A, B, C = range(4, 7)
 FORBIDDEN = (PAD, START, UNKNOWN)
@@ -43,7 +44,7 @@ def make(name: str) -> Model:
     kind, settings = DECODERS[name]
     decoder = Part(kind, module("decoders", kind).Config(**settings))
     head = Part("vocabulary", module("heads", "vocabulary").Config(bias=True))
-    model = build(Config(dim=8, tie="none", decoder=decoder, head=head), Sizes(target=7)).eval()
+    model = build(Config(dim=8, tie="none", decoder=decoder, head=head), texts(7)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.7 * torch.randn_like(parameter))

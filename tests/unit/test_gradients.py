@@ -20,7 +20,8 @@ from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Elman, Kind
 from regard.recipe.parts import Part
 from regard.tasks.translate import collate
-from regard.types import Batch, Sizes
+from regard.types import Batch
+from tests.field_sizes import texts
 
 B, V, D = 3, 11, 16
 
@@ -29,7 +30,7 @@ def language_model(kind: str, config: Any) -> model.Model:
     chosen = model.Config(
         dim=D, decoder=Part(kind, config), head=Part("vocabulary", vocabulary.Config())
     )
-    return model.build(chosen, Sizes(target=V)).eval()
+    return model.build(chosen, texts(V)).eval()
 
 
 def a_batch(length: int) -> Batch:
@@ -114,7 +115,7 @@ def test_norms_of_an_encoder(place: str) -> None:
         decoder=Part("rnn", rnn.Config(input_feeding=True)),
         head=Part("vocabulary", vocabulary.Config()),
     )
-    net = model.build(config, Sizes(source=V, target=V)).eval()
+    net = model.build(config, texts(V, V)).eval()
     batch = collate([[4, 5, 6], [7]], [[4, 5], [6, 7]], range(2))
     norms = gradient_norms(lambda: last_symbol(net, batch), place)
     assert torch.equal(norms > 0, batch["source_mask"])

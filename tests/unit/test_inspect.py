@@ -26,7 +26,8 @@ from regard.inspect.reading import likely
 from regard.layers.probe import watched
 from regard.model import Config, Model, build
 from regard.recipe.parts import Part
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, Sequence
+from tests.field_sizes import labelled, texts
 
 LAYERS, HEADS, DIM, SOURCE, TARGET, LABELS = 2, 3, 24, 19, 23, 5
 S, T = 7, 11
@@ -52,7 +53,7 @@ def make(kind: str = "transformer", **options: Any) -> Model:
         parts |= {"input": None, "encoder": None}
     if kind == "classifier":
         parts |= {"decoder": None, "head": Part("labels", labels.Config())}
-    sizes = Sizes(source=SOURCE, target=0 if kind == "classifier" else TARGET, labels=LABELS)
+    sizes = labelled(SOURCE, LABELS) if kind == "classifier" else texts(TARGET, SOURCE)
     model = build(Config(dim=DIM, tie="none", **parts), sizes).eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, mean=1.0 if parameter.ndim == 1 else 0.0, std=0.3)

@@ -10,15 +10,18 @@ from torch import Tensor
 
 from regard.decoders import transformer
 from regard.errors import RecipeError
-from regard.heads import vocabulary
-from regard.inputs import tokens
+from regard.heads import labels, real, vocabulary
+from regard.inputs import characters, tokens
 from regard.layers.embedding import Embedding
 from regard.model import Config, Model, build
 from regard.recipe import config as recipes
-from regard.recipe.parts import Part
+from regard.recipe.parts import Part, module
+from regard.runs import Run
 from regard.train import schedule
 from regard.train.checkpoint import put_weights, weights_of
-from regard.types import Batch, Sizes
+from regard.types import Batch, FieldSize, Sizes
+from tests import small_runs
+from tests.field_sizes import labelled, texts
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 LAYERS, HEADS, DIM, INNER, SOURCE, TARGET = 2, 3, 21, 13, 17, 19
@@ -48,7 +51,7 @@ def make(
         head=Part("vocabulary", head or vocabulary.Config()),
     )
     shared = tie == "all"
-    return build(config, Sizes(source=TARGET if shared else SOURCE, target=TARGET, shared=shared))
+    return build(config, texts(TARGET, TARGET if shared else SOURCE, shared=shared))
 
 
 def batch(source: Tensor) -> Batch:
@@ -89,7 +92,7 @@ def test_the_papers_models_have_their_size(
     recipe = recipes.load(RECIPES / f"{name}.toml")
     symbols = recipe.task.tokenizer.vocabulary
     with torch.device("meta"):
-        model = build(recipe.model, Sizes(source=symbols, target=symbols, shared=True))
+        model = build(recipe.model, texts(symbols, symbols, shared=True))
     assert symbols == 37_000
     assert model.size() == symbols * dim + transformer_size(6, dim, inner)
     assert model.size() == pytest.approx(published, rel=0.04)
@@ -178,7 +181,7 @@ def test_tying_all_needs_one_vocabulary() -> None:
         head=Part("vocabulary", vocabulary.Config()),
     )
     with pytest.raises(RecipeError, match=r"model\.tie: 'all' needs one vocabulary"):
-        build(config, Sizes(source=SOURCE, target=TARGET))
+        build(config, texts(TARGET, SOURCE))
 
 
 def test_a_head_may_have_a_bias_of_its_own() -> None:
@@ -203,12 +206,75 @@ def test_settings_change_the_size_as_they_should(options: dict[str, Any], differ
     assert make(**options).size() - make().size() == difference
 
 
+# Fields
+
+
+def reading(kind: str, **keys: Any) -> Part:
+    return Part(kind, module("inputs", kind).Config(**keys))
+
+
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [
+        (reading("tokens"), "'tokens' reads tokens"),
+        (reading("ngrams"), "'ngrams' reads tokens"),
+        (reading("characters"), "'characters' reads characters"),
+        (reading("words", characters=characters.Config()), "'words' reads tokens"),
+        (reading("series"), "'series' reads variables"),
+    ],
+)
+def test_an_input_says_what_its_field_lacks(part: Part, missing: str) -> None:
+    image = {"height": 32, "width": 32, "channels": 3}
+    sizes = Sizes({"image": image, "labels": {"outputs": 3}}, reads="image", writes="labels")
+    config = Config(dim=DIM, input=part, head=Part("labels", labels.Config()))
+    what = rf"model\.input\.kind: {missing}, but the field 'image' has height, width, channels$"
+    with pytest.raises(RecipeError, match=what):
+        build(config, sizes)
+
+
+def test_a_head_and_a_decoder_say_what_their_field_lacks() -> None:
+    head, stack = Part("vocabulary", vocabulary.Config()), transformer.Config(heads=HEADS)
+    sizes = Sizes({"labels": {"kinds": 3}}, writes="labels")
+    what = r"model\.head\.kind: 'vocabulary' needs outputs, but the field 'labels' has kinds"
+    with pytest.raises(RecipeError, match=what):
+        build(Config(dim=DIM, head=head), sizes)
+    decoder = Part("transformer", stack)
+    what = r"model\.decoder\.kind: 'transformer' needs tokens, but the field 'labels' has kinds"
+    with pytest.raises(RecipeError, match=what):
+        build(Config(dim=DIM, decoder=decoder, head=head), sizes)
+
+
+def test_a_task_that_reads_nothing_has_no_input() -> None:
+    config = Config(dim=DIM, input=reading("tokens"), head=Part("vocabulary", vocabulary.Config()))
+    with pytest.raises(
+        RecipeError, match=r"model\.input\.kind: the task has no field that is read"
+    ):
+        build(config, texts(TARGET))
+
+
+def test_an_input_reads_the_field_that_it_is_made_for() -> None:
+    size = FieldSize("title", {"tokens": SOURCE})
+    made = tokens.Input(tokens.Config(), size, DIM, shared=None, scale=False)
+    title, mask = torch.tensor([[3, 4, 0]]), torch.tensor([[True, True, False]])
+    given = {"title": title, "title_mask": mask, "source": torch.tensor([[5]])}
+    found = made(Batch(tensors=given, ids=(0,), targets=0))
+    assert torch.equal(found.states, made.embedding.weight[title])
+    assert found.mask is mask
+
+
+def test_all_positions_at_once_need_inputs_of_one_length() -> None:
+    head = Part("real", real.Config(readout="flatten"))
+    config = Config(dim=DIM, input=reading("tokens"), head=head)
+    with pytest.raises(RecipeError, match=r"model\.head\.readout: 'flatten' needs inputs that are"):
+        build(config, labelled(SOURCE, 3))
+
+
 # Absent parts
 
 
 def test_a_model_needs_a_head() -> None:
     with pytest.raises(RecipeError, match=r"model\.head: a model needs a head"):
-        build(Config(dim=DIM), Sizes(target=TARGET))
+        build(Config(dim=DIM), texts(TARGET))
 
 
 def test_a_language_model_reads_nothing_but_its_own_past() -> None:
@@ -282,3 +348,13 @@ def test_every_weight_is_drawn_and_every_one_learns() -> None:
         found.log_softmax(-1)[..., 3].sum().backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None and parameter.grad.count_nonzero() > 0, name
+
+
+def test_what_the_data_lacks_is_refused_where_the_run_is_made(tmp_path: Path) -> None:
+    """Translation has no characters of words, which only its data could say."""
+    model = {"input": {"kind": "words"}, "tie": "output"}
+    recipe = recipes.from_table(small_runs.table("translate", model, tmp_path / "data"))
+    what = "model.input.kind: 'words' reads characters, but the field 'source' has tokens"
+    with pytest.raises(RecipeError, match=what):
+        Run.create(tmp_path / "run", recipe)
+    assert not (tmp_path / "run").exists()

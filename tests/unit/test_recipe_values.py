@@ -14,8 +14,8 @@ from regard.model import build
 from regard.recipe import config, toml, values
 from regard.recipe.values import Range, check, shown
 from regard.tasks import check_texts
-from regard.types import Sizes
 from tests import corpus, small_runs
+from tests.field_sizes import series
 
 DIGITS = "9" * 5000
 
@@ -256,5 +256,5 @@ def test_a_head_sees_as_many_positions_as_the_encoder_gives(
     """12 steps of 16 numbers, and one variable for each of 4 steps."""
     model = {"input": {}, "encoder": encoder, "head": {"readout": "flatten"}}
     recipe = config.from_table(small_runs.table("forecast", model, tmp_path))
-    head: Any = build(recipe.model, Sizes(values=1, length=12, steps=4)).head
+    head: Any = build(recipe.model, series(1, 12, 4)).head
     assert tuple(head.project.weight.shape) == (4, 12 * 16)

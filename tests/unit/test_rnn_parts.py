@@ -23,8 +23,9 @@ from regard.recipe.config import recipe
 from regard.recipe.parts import Part
 from regard.search import Request, beam, greedy, sample
 from regard.tasks.translate import collate
-from regard.types import Batch, DecoderState, Sequence, Sizes
+from regard.types import Batch, DecoderState, Sequence
 from tests import corpus
+from tests.field_sizes import texts
 
 B, T, S, D, V = 3, 5, 7, 6, 11
 MASK = torch.arange(S) < torch.tensor([7, 2, 4])[:, None]
@@ -217,7 +218,7 @@ def whole_model(encoder: Part, decoder: Part) -> model.Model:
         decoder=decoder,
         head=Part("vocabulary", vocabulary.Config()),
     )
-    return model.build(config, Sizes(source=V, target=V, shared=True)).eval()
+    return model.build(config, texts(V, V, shared=True)).eval()
 
 
 def recurrent_model(name: str) -> model.Model:

@@ -19,7 +19,8 @@ from regard.errors import RecipeError, UserError
 from regard.heads.real import Config as HeadConfig, Head
 from regard.inputs.series import Config as InputConfig, Input
 from regard.plots.series import forecast_figure
-from regard.types import Batch, Sequence, Sizes
+from regard.types import Batch, Sequence
+from tests.field_sizes import series as series_sizes
 
 TABLE = """date,a,b
 2020-01-01 00:00:00,1,10
@@ -350,7 +351,7 @@ def test_what_is_folded_is_unfolded(independent):
     future = torch.randn(5, 3, 7)  # (B, T, C)
     batch = windows.collate(torch.zeros(5, 2, 7), future, window, range(5))
     rows = 35 if independent else 5
-    assert batch["values"].shape == (rows, 2, 1 if independent else 7)
+    assert batch["series"].shape == (rows, 2, 1 if independent else 7)
     assert batch["targets"].shape == batch["scale"].shape == (rows, 105 // rows)
     assert batch.targets == 105
     assert torch.equal(windows.unfold(batch["targets"], window, 7), future)
@@ -371,9 +372,9 @@ def test_figures_by_hand():
 
 
 def reads(values: torch.Tensor, dim: int, **keys: Any) -> tuple[Input, Sequence]:
-    sizes = Sizes(values=values.shape[2], length=values.shape[1])
-    made = Input(InputConfig(**keys), sizes, dim, shared=None, scale=False)
-    return made, made(Batch(tensors={"values": values}, ids=(0,), targets=0))
+    size = series_sizes(values.shape[2], values.shape[1]).of("series")
+    made = Input(InputConfig(**keys), size, dim, shared=None, scale=False)
+    return made, made(Batch(tensors={"series": values}, ids=(0,), targets=0))
 
 
 def test_values_themselves():
@@ -422,7 +423,7 @@ def test_trend_and_remainder_add_up():
     encoder = Encoder(LinearConfig(window=5), 3)
     states, real = encoder(Sequence(x, mask))
     assert states.shape == (2, 22, 3) and real.shape == (2, 22)
-    assert encoder.factor == 2
+    assert encoder.resized(5) == 10
     assert torch.allclose(states[:, :11] + states[:, 11:], x, atol=1e-6)
     assert torch.equal(Encoder(LinearConfig(window=1), 3)(Sequence(x, mask)).states, x)
     with pytest.raises(RecipeError, match="odd"):

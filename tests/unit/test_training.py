@@ -23,8 +23,9 @@ from regard.train import loop, optimizer, schedule
 from regard.train.job import Config, Job
 from regard.train.objective import Objective
 from regard.train.progress import Progress
-from regard.types import Batch, Carry, Position, Sizes, Term, Terms
+from regard.types import Batch, Carry, Position, Term, Terms
 from tests import corpus
+from tests.field_sizes import texts
 
 # The learning rate
 
@@ -315,7 +316,7 @@ def test_accumulation_is_the_one_large_batch(
     weights = []
     for each in (12, size):
         torch.manual_seed(7)
-        model = build(recipe.model, Sizes(source=20, target=20)).to(dtype)
+        model = build(recipe.model, texts(20, 20)).to(dtype)
         if dtype == torch.float64:
             model.head.precision = dtype  # type: ignore[attr-defined]
         task = translate.Task.__new__(translate.Task)  # its loss needs nothing of it

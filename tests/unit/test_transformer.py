@@ -17,7 +17,8 @@ from regard.layers.probe import probe, scope, watch, watched
 from regard.layers.residual import Norm, Residual, normalisation
 from regard.model import Config, Model, build
 from regard.recipe.parts import Part
-from regard.types import Batch, Sizes
+from regard.types import Batch
+from tests.field_sizes import texts
 
 LAYERS, HEADS, DIM, INNER, SOURCE, TARGET = 2, 3, 30, 13, 19, 23
 LENGTHS = (11, 7, 5)  # of the sources
@@ -57,7 +58,7 @@ def make(variant: str = "paper", *, encoder: bool = True, **options: Any) -> Mod
         decoder=Part("transformer", chosen),
         head=Part("vocabulary", vocabulary.Config()),
     )
-    model = build(config, Sizes(source=SOURCE, target=TARGET)).eval()
+    model = build(config, texts(TARGET, SOURCE)).eval()
     for name, parameter in model.named_parameters():
         nn.init.normal_(parameter, mean=float(name.endswith("norm.weight")), std=0.3)
     return model

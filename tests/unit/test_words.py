@@ -48,8 +48,9 @@ def test_without_spelling_there_are_symbols_alone():
     lexicon = Lexicon.train(Config(kind="bpe", vocabulary=270), LINES, spelling=False)
     [row] = lexicon.texts(["ef a"])
     assert (row.pieces, row.characters, row.letters) == ((), (), ())
-    assert lexicon.sizes(5).characters == 0
-    assert lexicon.sizes(5).labels == 5
+    sizes = lexicon.sizes("labels", 5)
+    assert sizes.fields == {"source": {"tokens": len(lexicon.symbols)}, "labels": {"outputs": 5}}
+    assert (sizes.reads, sizes.writes) == ("source", "labels")
 
 
 def test_words_that_are_given_stay_words(lexicon):
@@ -79,13 +80,13 @@ def test_collate_pads_words_and_their_characters(lexicon):
     found = collate(rows, start=[START], end=[END])
     assert found["source"].shape == (2, 4)
     assert found["source_mask"].tolist() == [[True] * 4, [True, True, True, False]]
-    assert found["characters"].shape == (2, 4, 3)
-    lengths = (found["characters"] > 0).sum(-1)
+    assert found["source_characters"].shape == (2, 4, 3)
+    lengths = (found["source_characters"] > 0).sum(-1)
     assert lengths.tolist() == [[0, 2, 1, 0], [0, 3, 0, 0]]
-    assert "first" not in found
+    assert "source_first" not in found
     sentences = collate(lexicon.sentences([["ef", "a"], ["bcd"]]))
-    assert sentences["first"].tolist() == [[0, 1], [0, 0]]
-    assert sentences["word_mask"].tolist() == [[True, True], [True, False]]
+    assert sentences["source_first"].tolist() == [[0, 1], [0, 0]]
+    assert sentences["source_word_mask"].tolist() == [[True, True], [True, False]]
 
 
 def test_parts_and_windows_keep_words_whole():
@@ -135,7 +136,7 @@ def test_a_lexicon_comes_back(tmp_path, lexicon):
     lexicon.save(tmp_path)
     again = Lexicon.load(tmp_path)
     assert again.texts(["ef zz"]) == lexicon.texts(["ef zz"])
-    assert again.sizes(2) == lexicon.sizes(2)
+    assert again.sizes("tags", 2) == lexicon.sizes("tags", 2)
 
 
 # Labels and tags
