@@ -1,5 +1,6 @@
 """Fractions of the training files that are kept from learning, for parts without own files."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from regard.data import files
@@ -28,6 +29,17 @@ class HeldOut:
                     f"held_out.{part}: data.{part} names files; give one or the other"
                 )
 
+    def __bool__(self) -> bool:
+        return self.validation + self.test > 0
+
+    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
+        """The part of each example of the training files, which are given by what they hold."""
+        return ("train" for _ in examples())
+
     def has(self, data: files.Config, part: files.Part) -> bool:
         """Whether there is such a part."""
         return bool(getattr(data, part)) or bool(getattr(self, part, 0))
+
+
+NOTHING = HeldOut()
+"""For tasks whose parts always have files of their own."""

@@ -13,7 +13,7 @@ is named with its file and line, and dealt with as the policy says; see `readers
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -39,6 +39,8 @@ from regard.errors import RecipeError, UserError
 from regard.recipe.values import Seed
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+SKIP = Policy(broken="skip", empty="skip")
+"""Defects are reported, none is refused."""
 NOTHING = ("", "")
 """Stands for a row that is broken."""
 
@@ -54,21 +56,15 @@ class HeldOut(held_out.HeldOut):
     seed: Seed = 1
     """Another seed, other examples."""
 
-    def paths(self, data: files.Config, part: files.Part) -> list[Path]:
-        """The files that a part is in."""
-        if not self.has(data, part):
-            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
-        return data.paths(part) or data.paths("train")
+    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
+        return map(self._part, examples())
 
-    def holds(self, data: files.Config, part: files.Part, content: str) -> bool:
-        """Whether what stands in a part's files is of this part."""
-        if part != "train" and getattr(data, part):
-            return True
+    def _part(self, content: str) -> files.Part:
         digest = blake2b(f"{self.seed}\n{content}".encode(), digest_size=8).digest()
         place = int.from_bytes(digest) / 2**64
         if place < self.test:
-            return part == "test"
-        return part == ("validation" if place < self.test + self.validation else "train")
+            return "test"
+        return "validation" if place < self.test + self.validation else "train"
 
 
 # Texts

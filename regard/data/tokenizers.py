@@ -150,6 +150,18 @@ class Tokenizer:
         """Each token as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
         return [self._piece(symbol) for symbol in symbols]
 
+    def groups(self, symbols: Sequence[int]) -> list[tuple[int, int]]:
+        """The words that tokens spell, from, up to: each begins after a blank, or is special."""
+        starts: list[int] = []
+        before, alone = "", self.special - {self.unknown}
+        for place, symbol in enumerate(symbols):
+            text = self.decode(symbols[: place + 1])
+            special = symbol in alone or (place > 0 and symbols[place - 1] in alone)
+            if place == 0 or special or text[len(before) :][:1].isspace():
+                starts.append(place)
+            before = text
+        return list(zip(starts, [*starts[1:], len(symbols)], strict=True))
+
     def _piece(self, symbol: int) -> str:
         piece = self._pieces[symbol]
         if symbol in self.special:

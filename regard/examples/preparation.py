@@ -18,12 +18,13 @@ import numpy as np
 
 from regard.checks.sides import Where
 from regard.data import files
+from regard.data.held_out import NOTHING, HeldOut
 from regard.data.labels import BASE, TRAINING
 from regard.data.readers import Report
 from regard.data.store import Column, Store, Writer
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Block, Raw, keep
-from regard.fields import Example, Field, Row
+from regard.fields import SEPARATOR, Example, Field, Row
 
 Fields = Mapping[str, Field]
 """By the side's name: inputs first, then what is predicted."""
@@ -48,10 +49,10 @@ class Plan:
 
     fields: Fields
     data: files.Config
-    parts: tuple[files.Part, ...]
-    """Which parts there are."""
     read: Callable[[files.Part, Report], Iterable[Example]]
-    """Every example of a part; what cannot be used is reported, and left out."""
+    """Every example of a part's own files; what cannot be used is reported, and left out."""
+    held_out: HeldOut = NOTHING
+    """Which of the training files' examples belong to parts without own files."""
     limited: bool = True
     """Whether data.max_length holds: not for running text."""
     joint: tuple[str, ...] = ()
@@ -63,11 +64,44 @@ class Plan:
     watched: int = 0
     """Examples of the validation part that are kept as they are."""
 
+    def has(self, part: files.Part) -> bool:
+        """Whether there is such a part."""
+        return part == "train" or self.held_out.has(self.data, part)
+
+    @property
+    def parts(self) -> list[files.Part]:
+        return [part for part in files.PARTS if self.has(part)]
+
+    def examples(self, part: files.Part, report: Report) -> Iterator[Example]:
+        """Those of a part: of its own files, or of its share of the training files."""
+        own = part == "train" or getattr(self.data, part)
+        found = iter(self.read(part if own else "train", report))
+        if part != "train" and own or not self.held_out:
+            return found
+        parts = self._parts(lambda: self.read("train", Report()))
+        return (example for example, its in zip(found, parts, strict=True) if its == part)
+
+    def _parts(self, examples: Callable[[], Iterable[Example]]) -> Iterator[files.Part]:
+        """Of which part each example of the training files is."""
+        field = next(iter(self.fields.values()))
+        return self.held_out.parts(
+            lambda: (field.keep(each.values[0]).replace(SEPARATOR, " ") for each in examples())
+        )
+
+    def whole(self, part: files.Part) -> list[Example]:
+        """All examples of a part, which must be there."""
+        if not self.has(part):
+            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
+        found = list(self.examples(part, Report()))
+        if not found:
+            raise UserError(f"held_out.{part}: no example is drawn: take a larger share")
+        return found
+
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
         for part in files.PARTS:
             self.data.paths(part)
         place = folder / STORE
-        raw = {part: self._raw(place, part) for part in self.parts}
+        raw = self._read(place)
         for part, found in raw.items():
             if not len(found):
                 key = f"held_out.{part}" if part != "train" else "data.train"
@@ -86,14 +120,25 @@ class Plan:
             self._store(place, "validation", fitted, raw["validation"], base, held_out)
             self._watch(place, raw["validation"])
         report.include(held_out)
-        for part in self.parts:
-            _remove(place, part)
+        for path in place.glob("raw_*"):
+            path.unlink()
         return report
 
-    def _raw(self, place: Path, part: files.Part) -> Raw:
-        report = Report()
-        keep(place, part, self.fields, self.read(part, report), report)
-        return Raw(place, part, self.fields)
+    def _read(self, place: Path) -> dict[str, Raw]:
+        """All parts, each file once."""
+        found = {}
+        for part in self.parts:
+            if part == "train" or getattr(self.data, part):
+                report = Report()
+                keep(place, part, self.fields, self.read(part, report), report)
+                found[part] = Raw(place, part, self.fields)
+        if self.held_out:
+            every = found["train"]
+            belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
+            for number, part in enumerate(files.PARTS):
+                if self.has(part) and (part == "train" or part not in found):
+                    found[part] = every.only(belongs == number)
+        return found
 
     def _refuse(self, report: Report) -> None:
         """Refuse what the recipe says is to be refused: the first of it."""
@@ -208,12 +253,6 @@ def _learnt(field: Field, folder: Path) -> Field | None:
         return field.load(folder)
     except UserError:
         return None
-
-
-def _remove(place: Path, part: str) -> None:
-    """What was read is not needed any more."""
-    for path in place.glob(f"raw_{part}.*"):
-        path.unlink()
 
 
 def _of(where: tuple[Where, ...], side: int) -> Where:

@@ -3,11 +3,13 @@ prepared, so that doctor, tokenizer and store need not read the files again."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from copy import copy
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.checks.sides import Where
 from regard.data.readers import Finding, Report
@@ -77,30 +79,43 @@ class Raw:
         self._store, self._fields = Store(folder, f"raw_{part}"), fields
         about = json.loads((folder / f"raw_{part}.report").read_text(encoding="utf-8"))
         self._files = [tuple(map(Path, each)) for each in about["files"]]
+        self._chosen: NDArray[np.bool_] | None = None
         self.report = _read(about["report"])
 
+    def only(self, chosen: NDArray[np.bool_]) -> "Raw":
+        """Those that are chosen, by number."""
+        found = copy(self)
+        found._chosen = chosen
+        return found
+
     def __len__(self) -> int:
-        """Blocks."""
-        return len(self._store)
+        if self._chosen is not None:
+            return int(self._chosen.sum())
+        return int(self._store.lengths("line").sum())
 
     def blocks(self) -> Iterator[Block]:
-        for number in range(len(self._store)):
-            row = self._store[number]
+        """All of them, many at a time."""
+        first = 0
+        for row in self._store:
             places = zip(row["file"].tolist(), row["line"].tolist(), strict=True)
             where = [tuple((path, line) for path in self._files[file]) for file, line in places]
-            columns = [self._values(field, row[side]) for side, field in self._fields.items()]
+            columns = [self._values(side, row) for side in self._fields]
+            if self._chosen is not None:
+                keep = self._chosen[first : first + len(where)].tolist()
+                first += len(where)
+                where, *columns = ([*compress(each, keep)] for each in (where, *columns))
             yield Block(where, columns)
 
     def values(self, sides: Sequence[str]) -> Iterator[Any]:
         """The values of some sides, those of one example after the other."""
-        for number in range(len(self._store)):
-            row = self._store[number]
-            columns = [self._values(self._fields[side], row[side]) for side in sides]
-            for each in zip(*columns, strict=True):
+        numbers = [[*self._fields].index(side) for side in sides]
+        for block in self.blocks():
+            for each in zip(*(block.columns[n] for n in numbers), strict=True):
                 yield from each
 
-    def _values(self, field: Field, data: Any) -> list[Any]:
-        return [*map(field.kept, data.tobytes().decode().split("\n"))]
+    def _values(self, side: str, row: Mapping[str, Any]) -> list[Any]:
+        lines = row[side].tobytes().decode().split("\n")
+        return [*map(self._fields[side].kept, lines)]
 
     def __iter__(self) -> Iterator[Example]:
         return (example for block in self.blocks() for example in block.examples())

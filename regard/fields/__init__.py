@@ -137,6 +137,18 @@ class Field(Protocol):
         """The arrays of a batch: (B, …), masks True where something is real."""
         ...
 
-    def positions(self, row: Row) -> list[str]:
-        """What stands at each position that a model reads, for a person (the viewer asks)."""
+    def pieces(self, row: Row) -> list[str]:
+        """What a row is made of, for a person."""
         return [str(n) for n in range(self.length(row))]
+
+    def positions(self, row: Row) -> list[str]:
+        """What stands at each position that a model reads (the viewer asks)."""
+        return self.pieces(row)
+
+    def groups(self, row: Row) -> list[tuple[int, int]]:
+        """Which positions belong together, such as those of a word: from, up to."""
+        return [(n, n + 1) for n in range(len(self.positions(row)))]
+
+    def status(self, row: Row, longest: int) -> str:
+        """How a row could be read: ok, cut, or unknown."""
+        return "cut" if self.length(row) > longest else "ok"

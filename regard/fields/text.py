@@ -193,6 +193,9 @@ class Field(Base):
         """What is read before the first token that is to be said."""
         return self.tokenizer.end if self.running else self.tokenizer.start
 
+    def pieces(self, row: Row) -> list[str]:
+        return self.tokenizer.pieces([int(token) for token in row[self.name]])
+
     def positions(self, row: Row) -> list[str]:
         return self.tokenizer.pieces(self.framed(row))
 
@@ -201,6 +204,14 @@ class Field(Base):
         by = self.tokenizer
         start = [by.start] if self.role == "framed" else []
         return [*start, *(int(token) for token in row[self.name]), by.end]
+
+    def groups(self, row: Row) -> list[tuple[int, int]]:
+        return self.tokenizer.groups(self.framed(row))
+
+    def status(self, row: Row, longest: int) -> str:
+        if all(token == self.tokenizer.unknown for token in row[self.name]):
+            return "unknown"
+        return "cut" if len(row[self.name]) > longest else "ok"
 
 
 def columns(name: str, by: Tokenizer, letters: Spelling | None) -> dict[str, Column]:

@@ -189,5 +189,11 @@ class Field(Base):
             arrays |= text.collated_spelling(name, rows, mask.shape, 0)
         return arrays
 
-    def positions(self, row: Row) -> list[str]:
+    def pieces(self, row: Row) -> list[str]:
         return self.tokenizer.pieces([int(token) for token in row[self.name]])
+
+    def groups(self, row: Row) -> list[tuple[int, int]]:
+        return list(pairwise(np.cumsum([0, *row[f"{self.name}_pieces"]]).tolist()))
+
+    def status(self, row: Row, longest: int) -> str:
+        return self._text.status(row, longest)

@@ -1,16 +1,20 @@
-"""One input as a model reads it, and what the model makes of it: the same for every task."""
+"""One input as a model reads it, and what the model makes of it: what tasks give the viewer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
-from regard.data.tokenizers import END, Tokenizer
-from regard.inspect.beam import Tree
+from regard.data.tokenizers import Tokenizer
+from regard.inspect.beam import Tree, recorded, tree
 from regard.model import Model
-from regard.types import Batch
+from regard.recipe.parts import Part, module
+from regard.search import Hypothesis, Request
+from regard.types import Batch, DecoderState
 
 Measure = Callable[[Tensor], Float[Tensor, "B T C"]]
 """What the head says of a batch ↦ for each place its log-probabilities, or its numbers."""
@@ -68,15 +72,52 @@ def likely(scores: Float[Tensor, "B T V"]) -> Float[Tensor, "B T V"]:
     return scores.float().log_softmax(-1)
 
 
-def grouped(by: Tokenizer, symbols: Sequence[int]) -> list[tuple[int, int]]:
-    """The words that the tokens spell: each begins after a blank, a special symbol is one."""
-    starts: list[int] = []
-    before = ""
-    for place, symbol in enumerate(symbols):
-        text = by.decode(symbols[: place + 1])
-        new = text[len(before) :]
-        alone = symbol <= END or (place > 0 and symbols[place - 1] <= END)
-        if place == 0 or alone or new[:1].isspace():
-            starts.append(place)
-        before = text
-    return list(zip(starts, [*starts[1:], len(symbols)], strict=True))
+def labelled(
+    model: Model,
+    batch: Batch,
+    text: str,
+    names: Sequence[str],
+    given: list[int] | None,
+    *,
+    several: bool = False,
+    separator: str = ",",
+    source: list[str],
+    source_words: list[tuple[int, int]],
+) -> Reading:
+    """Labels of the whole input: those `given`, or the best; of several those that are likelier
+    than not, or the likeliest, if none is."""
+    chosen = given
+    if chosen is None:
+        with torch.inference_mode():
+            scores = logits(model, batch)[0]
+        best = (scores > 0).nonzero().flatten().tolist() if several else []
+        chosen = best or [int(scores.argmax())]
+    count = len(chosen)
+
+    def measure(scores: Float[Tensor, "B C"]) -> Float[Tensor, "B T C"]:
+        scores = scores.float()[:, None].expand(-1, count, -1)
+        return F.logsigmoid(scores) if several else scores.log_softmax(-1)
+
+    return Reading(
+        text=text,
+        output=separator.join(names[n] for n in chosen),
+        batch=batch,
+        source=source,
+        said=[names[n] for n in chosen],
+        symbols=chosen,
+        name=lambda numbers: [names[n] for n in numbers],
+        measure=measure,
+        given=0 if given is None else count,
+        source_words=source_words,
+        said_words=[(n, n + 1) for n in range(count)],
+    )
+
+
+def best(
+    model: Model, state: DecoderState, request: Request, search: Part, by: Tokenizer
+) -> tuple[Hypothesis, Tree | None]:
+    """The best hypothesis and, of a beam search, all that were considered."""
+    with torch.inference_mode(), recorded() as steps:
+        found = module("search", search.kind).search(model.step, state, request, search.config)
+    beam = tree(steps, request, search.config, by.pieces) if search.kind == "beam" else None
+    return found[0][0], beam

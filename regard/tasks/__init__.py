@@ -7,9 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from regard.data.readers import Report
+from regard.data.files import called
+from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Fields
+from regard.fields import Field
+from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
@@ -54,13 +58,16 @@ class Prediction:
 class Task(Protocol):
     """All that a task must have.
 
-    Its module has also `Config`, `PARTS` (the model's, with their default kinds), `SIDES` (the
-    names of the texts of an example: inputs if there are any, then outputs), `metrics` (what
-    validation reports, and which values are the better ones), `check`, `prepare`. What not every
-    task can do is declared by the options and by the small protocols that follow.
+    Its module has also `Config`, `PARTS` (the model's, with their default kinds), `metrics` (what
+    validation reports, and which values are the better ones), `check` (of a recipe, before any
+    data is read) and `plan` (which fields the examples have, and how they come from files into
+    the store). What not every task can do is declared by the options and by the small protocols
+    that follow.
     """
 
     sizes: Sizes
+    fields: Fields
+    """By the names that a user knows them by: inputs if there are any, then outputs."""
     predict_options: ClassVar[frozenset[str]]
     """What `predict` takes beside `batch` and `first`: prefixes, length, align_tokens, finder."""
     evaluate_options: ClassVar[frozenset[str]]
@@ -93,12 +100,24 @@ class Task(Protocol):
         ...
 
     def references(self, part: Any) -> tuple[list[str], ...]:
-        """Each of the sides of a part, every text of it."""
+        """Each of the fields of a part, every value of it as it is shown."""
         ...
 
     def score(self, model: Model, *sides: Sequence[str]) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given output, and what else tells its worth; None
         for an output of which nothing can be scored."""
+        ...
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """A task whose model can be looked into."""
+
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """One input as the model reads it, and what it makes of it, or `target` in its place; of
+        at most `length` tokens, where that is not given by the input."""
         ...
 
 
@@ -167,6 +186,31 @@ class Continues(Protocol):
     def symbols(self, part: Any) -> list[list[int]]:
         """What it reads of each text of a part."""
         ...
+
+
+def parsed(field: Field, texts: Sequence[str], numbers: Sequence[int] | None = None) -> list[Any]:
+    """The values that a user gives, each called by its number, from 0, where it is none."""
+    found = []
+    for n, text in zip(numbers or range(len(texts)), texts, strict=True):
+        try:
+            found.append(field.parse(text))
+        except ValueError as error:
+            raise UserError(f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”") from None
+    return found
+
+
+def parsed_cell(
+    field: Field, cell: str, path: Path, line: int, policy: Policy, report: Report
+) -> Any | None:
+    """The value of a cell of a table; None, with a report, of one that is none and is left out."""
+    try:
+        return field.parse(cell)
+    except ValueError as error:
+        found = Finding(path, line, str(error), excerpt(cell))
+        if policy.broken == "refuse":
+            raise UserError(str(found)) from None
+        report.add(found)
+        return None
 
 
 def check_texts(name: str, texts: Sequence[Any]) -> None:

@@ -1,11 +1,10 @@
-"""Classify: seq2vec. A label for each text, or any number of them."""
+"""Classify: seq2vec. A label for each text, or any number of them; or for whatever else is read."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -14,41 +13,24 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.labelled import HeldOut, Text, texts
-from regard.data.labels import BASE, TRAINING, Labels
+from regard.data.labelled import SKIP, HeldOut, texts
 from regard.data.readers import Policy, Report
-from regard.data.tokenizers import END, START, UNKNOWN
-from regard.data.words import EncodedText, LabelledStore, Lexicon, collate
-from regard.errors import RecipeError, UserError
+from regard.errors import RecipeError
+from regard.examples.preparation import Fields, Plan
+from regard.examples.stored import Stored, collate
+from regard.fields import Example, Row, labels
+from regard.inspect import reading
+from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, accuracy, labels as label_metrics, perplexity
 from regard.metrics.labels import Judged
 from regard.model import Model
-from regard.recipe.config import Recipe
-from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_head, check_positions
+from regard.recipe.config import Recipe, Room
+from regard.recipe.parts import Part, module
+from regard.tasks import Prediction, check_head, check_positions, parsed, parsed_cell
 from regard.train import health
-from regard.types import Batch, Carry, Terms
+from regard.types import Batch, Carry, Sizes, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
-SIDES = ("text", "label")
-BLOCK = 2048
-EDGES = 2
-"""START and END stand around every text."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelConfig:
-    """What labels are like."""
-
-    kind: Literal["one", "several"] = "one"
-    """Each text has one label, or any number of them, none included."""
-    separator: str = ","
-    """What stands between several labels of a text; in JSONL they are a list."""
-    weights: Literal["none", "balanced"] = "none"
-    """Whether rare labels count more in training: so much that all labels count the same."""
-    unseen: Literal["refuse", "wrong"] = "refuse"
-    """What to do with a label that training never saw: refuse it with its file and line, or count
-    every prediction for its text as wrong (and leave it out of likelihoods)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +41,11 @@ class Config:
     """Whether words come with their characters, for inputs that read them."""
     data: files.Config
     """The texts. Columns are the label's and the text's, in this order."""
+    source: Annotated[Part, Room("fields", "text")]
+    """What has labels: text, or another kind of field."""
     held_out: HeldOut
     """What is kept from learning, where no files are named for it."""
-    labels: LabelConfig
+    labels: labels.Config
     """What labels are like."""
     tokenizer: tokenizers.Config
     """How text becomes tokens."""
@@ -81,103 +65,44 @@ def check(recipe: Recipe) -> None:
             f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
         )
     config.held_out.check(config.data)
-    if config.labels.kind == "several" and not config.labels.separator:
-        raise RecipeError("labels.separator: several labels need one")
-    check_parts(recipe, "labels")
+    check_head(recipe, "labels")
+    check_spelling(config.characters, config.tokenizer)
     longest = config.data.max_length
     why = f"data.max_length = {longest} and the tokens at both ends ask"
-    check_positions(recipe, "encoder", longest + EDGES, why)
+    check_positions(recipe, "encoder", longest + 2, why)
 
 
-def check_parts(recipe: Recipe, predicts: str) -> None:
-    """The head must be for the task; characters that are read must be there."""
-    check_head(recipe, predicts)
-    reads = recipe.model.input
-    spelt = reads.kind == "characters" or getattr(reads.config, "features", "words") != "words"
-    if recipe.task.characters and recipe.task.tokenizer.kind != "word":
+def check_spelling(characters: bool, tokenizer: tokenizers.Config) -> None:
+    if characters and tokenizer.kind != "word":
         raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
-    if spelt and not recipe.task.characters:
-        raise RecipeError("model.input: to read characters, set characters = true")
 
 
-def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
-    """Read the data, train the tokenizer, write the stores: all of it into `folder`.
+def plan(config: Config) -> Plan:
+    """Texts (or what else has labels) and labels, as a table has them."""
+    source = module("fields", config.source.kind).Field.of("source", config.source.config, config)
+    fields = {"text": source, "label": labels.Field("labels", config.labels)}
 
-    Tokenizer and labels of the run `given` are taken instead, if it is there.
-    """
-    report = Report()
-    learnt = list(_read(config, "train", config.data.policy, report))
-    if not learnt:
-        raise UserError("data.train: no text is left to learn from")
-    if given is not None:
-        lexicon, labels = Lexicon.load(given, config.tokenizer), Labels.load(given)
-    else:
-        lines = [text.text for text in learnt]
-        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.characters)
-        labels = Labels.count((label for text in learnt for label in text.labels), len(learnt))
-    lexicon.save(folder)
-    labels.save(folder)
-    checked = Report()
-    for part in ("train", "validation"):
-        if config.held_out.has(config.data, part):
-            train = part == "train"
-            read = checked if config.data.validation else Report()  # of a share: with the rest
-            chosen = learnt if train else _chosen(config, part, config.data.policy, read)
-            # A label that is not among those of a given run cannot be learnt.
-            unseen = "never" if train else config.labels.unseen
-            known = [numbers(labels, text, unseen, BASE if given else TRAINING) for text in chosen]
-            if all(-1 in row for row in known):
-                who = "the run that is trained on" if given else "training"
-                raise UserError(f"data.{part}: {who} saw the labels of none of its texts")
-            rows = _encode(config, chosen, known, lexicon, report if train else checked)
-            size = max(len(lexicon.symbols), len(labels) + 1)
-            LabelledStore.write(folder / "store", part, size, rows)
-    report.include(checked)
-    report.used = len(LabelledStore(folder / "store", "train"))
-    if not report.used:
-        raise UserError(f"data.train: no text has at most {config.data.max_length} tokens")
-    return report
+    def read(part: files.Part, report: Report) -> Iterator[Example]:
+        return _read(config, fields, part, SKIP, report)
+
+    held_out = config.held_out
+    return Plan(fields=fields, data=config.data, read=read, held_out=held_out)
 
 
-def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Text]:
-    """The texts of a part: of its own files, or of its share of the training files."""
-    data, held_out = config.data, config.held_out
-    separator = config.labels.separator if config.labels.kind == "several" else ""
-    paths = held_out.paths(data, part)
-    for text in texts(paths, data.columns, policy, report, header=data.header, separator=separator):
-        if held_out.holds(data, part, text.text):
-            yield text
-
-
-def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) -> list[Text]:
-    found = list(_read(config, part, policy, report))
-    if not found:
-        raise UserError(f"held_out.{part}: no text is drawn: take a larger share")
-    return found
-
-
-def _encode(
-    config: Config,
-    found: Sequence[Text],
-    labels: Sequence[Sequence[int]],
-    lexicon: Lexicon,
-    report: Report,
-) -> Iterator[tuple[EncodedText, list[int]]]:
-    """Tokens and labels (from 1; 0 was never seen) of each text; too long as the recipe says."""
-    data, stream = config.data, zip(found, labels, strict=True)
-    while block := list(islice(stream, BLOCK)):
-        coded = lexicon.texts([text.text for text, _ in block])
-        for (text, known), code in zip(block, coded, strict=True):
-            if data.admits(len(code.symbols), text.path, text.line, text.text, report):
-                yield code.part(0, data.max_length), [n + 1 for n in known]
-
-
-def numbers(labels: Labels, text: Text, unseen: str, by: str = TRAINING) -> list[int]:
-    """A text's labels; −1 for one that training never saw, if `unseen` is the rule "wrong"."""
-    if unseen == "wrong":
-        return [labels.names.index(name) if name in labels.names else -1 for name in text.labels]
-    hint = "; labels.unseen = 'wrong' counts it as wrong" if unseen == "refuse" else ""
-    return [labels.number(name, f"{text.path}:{text.line}", hint, by) for name in text.labels]
+def _read(
+    config: Config, fields: Fields, part: files.Part, policy: Policy, report: Report
+) -> Iterator[Example]:
+    """The examples of a part's own files."""
+    data, separator = config.data, ""
+    if config.labels.kind == "several":
+        separator = config.labels.separator
+    rows = texts(
+        data.paths(part), data.columns, policy, report, header=data.header, separator=separator
+    )
+    for row in rows:
+        value = parsed_cell(fields["text"], row.text, row.path, row.line, policy, report)
+        if value is not None:
+            yield Example(((row.path, row.line),), (value, row.labels))
 
 
 class Task:
@@ -188,48 +113,31 @@ class Task:
     reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder = config, folder
-        self.lexicon, self.labels = Lexicon.load(folder, config.tokenizer), Labels.load(folder)
-        self.source = self.lexicon.symbols
-        self.sizes = self.lexicon.sizes("labels", len(self.labels))
+        self.config, self.folder, self.plan = config, folder, plan(config)
+        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        self.source, self.target = self.fields.values()
+        self.names: tuple[str, ...] = self.target.labels.names
         self.several = config.labels.kind == "several"
+        self.sizes = Sizes(
+            {"source": self.source.size, "labels": self.target.size}, "source", "labels"
+        )
         self._weights = self._balance() if config.labels.weights == "balanced" else None
 
     def _balance(self) -> torch.Tensor:
         """w_c = N / (C n_c), a mean of 1 over all texts; for several (N − n_c) / n_c, yes : no."""
-        counts = torch.tensor(self.labels.counts, dtype=torch.float32)
+        known = self.target.labels
+        counts = torch.tensor(known.counts, dtype=torch.float32)
         if self.several:
-            return (self.labels.texts - counts).clamp(min=1) / counts
+            return (known.texts - counts).clamp(min=1) / counts
         return counts.sum() / (len(counts) * counts)
 
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        store = self._labelled("train")
-        lengths = store.lengths[:, None] + EDGES
+        return self._stored("train").batches(self.config.batch, seed, _count)
 
-        def make(ids: Sequence[int]) -> Batch:
-            tensors = collate([store[n] for n in ids], start=[START], end=[END])
-            tensors["labels"] = self._targets([store.labels(n) for n in ids])
-            return Batch(tensors=tensors, ids=tuple(ids), targets=len(ids))
-
-        return Batches(lengths, make, self.config.batch, seed)
-
-    def _labelled(self, part: str) -> LabelledStore:
-        """A part's texts; only the labels of others than training may be none that it saw."""
-        known = range(part == "train" and not self.several, len(self.labels) + 1)
-        each: Literal["text", "any"] = "any" if self.several else "text"
-        longest = self.config.data.max_length
-        return LabelledStore(self.folder / "store", part, self.lexicon, known, each, longest)
-
-    def _targets(self, rows: Sequence[Any]) -> torch.Tensor:
-        """Numbers (B), or for several truth values (B, C), from numbers that count from 1."""
-        if not self.several:
-            return torch.tensor([int(row[0]) - 1 for row in rows])
-        truth = torch.zeros(len(rows), len(self.labels) + 1, dtype=torch.bool)
-        for line, row in zip(truth, rows, strict=True):
-            line[torch.as_tensor([int(n) for n in row], dtype=torch.long)] = True
-        return truth[:, 1:]
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields, self.config.data.max_length)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(label | text)."""
@@ -239,25 +147,23 @@ class Task:
         weights = None if self._weights is None else self._weights.to(model.device)
         return head.loss(memory.states, batch["labels"], memory.mask, weights), None
 
-    def _logits(
-        self, model: Model, rows: Sequence[EncodedText], batch: int = 0
-    ) -> NDArray[np.float64]:
+    def _logits(self, model: Model, rows: Sequence[Row], batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
-        found = np.zeros((len(rows), len(self.labels)))
-        lengths = np.array([[len(row.symbols) + EDGES] for row in rows], np.int64).reshape(-1, 1)
+        found = np.zeros((len(rows), len(self.names)))
+        lengths = np.array([[self.source.length(row)] for row in rows], np.int64).reshape(-1, 1)
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(lengths, budget):
-                tensors = collate([rows[n] for n in ids], start=[START], end=[END])
-                made = Batch(tensors=tensors, ids=tuple(ids.tolist()), targets=len(ids))
+                chosen = [rows[n] for n in ids]
+                made = collate([self.source], chosen, ids.tolist(), lambda arrays: 0)
                 memory = model.encode(made.to(model.device))
                 found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
         return found
 
     def validate(self, model: Model) -> dict[str, float]:
-        if not self.config.held_out.has(self.config.data, "validation"):
+        if not self.plan.has("validation"):
             return {}
         judged = self._validation(model)
         said, true = (
@@ -266,13 +172,13 @@ class Task:
         figures = {
             "nll": judged.nll(),
             "accuracy": accuracy(said, [[row] for row in true]).value,
-            "f1": label_metrics.f1(said, true, self.labels.names)["f1"].value,
+            "f1": label_metrics.f1(said, true, self.names)["f1"].value,
         }
         return figures | health.shares(*([" ".join(row) for row in rows] for rows in (said, true)))
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """Divide the logits by the temperature under which validation is likeliest."""
-        if not self.config.held_out.has(self.config.data, "validation"):
+        if not self.plan.has("validation"):
             return {}
         judged = self._validation(model)
         factor = judged.temperature()
@@ -284,89 +190,92 @@ class Task:
         return {"temperature": float(head.temperature)} | figures
 
     def _validation(self, model: Model) -> Judged:
-        store = self._labelled("validation")
-        everything = range(len(store))
-        truth = [[int(label) - 1 for label in store.labels(n)] for n in everything]
-        return Judged(self._logits(model, [store[n] for n in everything]), truth, self.several)
+        rows = self._stored("validation").rows()
+        return Judged(self._logits(model, rows), list(map(self.target.truth, rows)), self.several)
 
     def _names(self, row: Sequence[int]) -> list[str]:
         """Names in order; of a label that training never saw, none that could be predicted."""
-        return sorted(self.labels.names[n] if n >= 0 else "" for n in row)
+        return sorted(self.names[n] if n >= 0 else "" for n in row)
 
     # Using what was learnt
 
     def predict(
-        self,
-        model: Model,
-        inputs: Sequence[str],
-        search: Part,
-        *,
-        batch: int = 64,
-        first: int = 0,
+        self, model: Model, inputs: Sequence[str], search: Part, *, batch: int = 64, first: int = 0
     ) -> Iterator[Prediction]:
         """Exactly one output per input, in order: the label, or several between separators."""
-        yield from self._outputs(model, inputs, batch)[1]
+        yield from self._outputs(model, inputs, batch, first)[1]
+
+    def _rows(self, inputs: Sequence[str], first: int = 0) -> tuple[list[int], list[Row]]:
+        """Which inputs are not empty, and the rows of these."""
+        full = [n for n, text in enumerate(inputs) if text.strip()]
+        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
+        return full, self.source.encode(values)
 
     def _outputs(
-        self, model: Model, inputs: Sequence[str], batch: int
+        self, model: Model, inputs: Sequence[str], batch: int, first: int = 0
     ) -> tuple[NDArray[np.float64], list[Prediction]]:
         """Logits, NaN for an empty text, and predictions."""
-        rows, longest = self.lexicon.texts(inputs), self.config.data.max_length
-        full = [n for n, text in enumerate(inputs) if text.strip()]
-        logits = np.full((len(rows), len(self.labels)), np.nan)
-        logits[full] = self._logits(model, [rows[n].part(0, longest) for n in full], batch)
-        outputs = [Prediction(text="", status="empty")] * len(rows)
-        for n in full:
-            status = "cut" if len(rows[n].symbols) > longest else "ok"
-            if all(symbol == UNKNOWN for symbol in rows[n].symbols):
-                status = "unknown"
-            outputs[n] = self._prediction(rows[n], logits[n : n + 1], status)
+        (full, rows), longest = self._rows(inputs, first), self.config.data.max_length
+        logits = np.full((len(inputs), len(self.names)), np.nan)
+        logits[full] = self._logits(model, [self.source.cut(row, longest) for row in rows], batch)
+        outputs = [Prediction(text="", status="empty")] * len(inputs)
+        for n, row in zip(full, rows, strict=True):
+            status = self.source.status(row, longest)
+            outputs[n] = self._prediction(row, logits[n : n + 1], status)
         return logits, outputs
 
-    def _prediction(self, row: EncodedText, logits: NDArray[np.float64], status: str) -> Prediction:
+    def _prediction(self, row: Row, logits: NDArray[np.float64], status: str) -> Prediction:
         judged = Judged(logits, [], self.several)
         [chosen], [chances] = judged.chosen(), judged.log_probs()
-        names = [self.labels.names[n] for n in chosen]
+        names = [self.names[n] for n in chosen]
         return Prediction(
-            text=self.config.labels.separator.join(names),
+            text=self.target.show(names),
             status=status,
             score=-replace(judged, truth=[chosen]).nll(),
             tokens=names,
             log_probs=chances[chosen].tolist(),
-            source=self.source.pieces([int(symbol) for symbol in row.symbols]),
-            probabilities=dict(zip(self.labels.names, np.exp(chances).tolist(), strict=True)),
+            source=self.source.pieces(row),
+            probabilities=dict(zip(self.names, np.exp(chances).tolist(), strict=True)),
         )
 
     def references(self, part: files.Part) -> tuple[list[str], list[str]]:
         """Texts and labels of a part, every line of it."""
-        found = self._texts(part)
-        separator = self.config.labels.separator
-        return [text.text for text in found], [separator.join(text.labels) for text in found]
+        found = self._examples(part)
+        shown = (map(f.show, column) for f, column in zip(self.fields.values(), found, strict=True))
+        inputs, outputs = map(list, shown)
+        return inputs, outputs
 
-    def _texts(self, part: files.Part) -> list[Text]:
+    def _examples(self, part: files.Part) -> list[Example]:
         policy = Policy(broken=self.config.data.on_bad_line, empty="keep")
-        return _chosen(self.config, part, policy, Report())
+
+        def read(which: files.Part, report: Report) -> Iterator[Example]:
+            return _read(self.config, self.fields, which, policy, report)
+
+        return replace(self.plan, read=read).whole(part)
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Accuracy, F₁, likelihood and calibration on a part. Every line counts, empty ones as
         wrong. A picture of what is taken for what is put into the run's folder."""
-        found = self._texts(part)
-        truth = [numbers(self.labels, text, self.config.labels.unseen) for text in found]
-        logits, outputs = self._outputs(model, [text.text for text in found], batch)
+        found = self._examples(part)
+        places = (f"{path}:{line}" for ((path, line), *_), _ in found)
+        pairs = zip(found, places, strict=True)
+        truth = [self.target.numbers(each.values[1], place) for each, place in pairs]
+        inputs = [self.source.show(each.values[0]) for each in found]
+        logits, outputs = self._outputs(model, inputs, batch)
         said = [sorted(output.tokens) for output in outputs]
-        true = [sorted(text.labels) for text in found]
-        names = sorted({*self.labels.names, *(name for row in true for name in row)})
+        true = [sorted(each.values[1]) for each in found]
+        names = sorted({*self.names, *(name for row in true for name in row)})
         scores = {"accuracy": accuracy(said, [[row] for row in true])}
         scores |= label_metrics.f1(said, true, names)
         full = [n for n, row in enumerate(logits) if not np.isnan(row).any()]
         if not self.several:
             del scores["f1.micro"]  # which is the accuracy
-            pairs = [(outputs[n].text, true[n][0]) for n in full]
+            matches = [(outputs[n].text, true[n][0]) for n in full]
             # A run that is only to be read can still be scored.
             with suppress(OSError):
-                table = label_metrics.confusion(pairs, names)
+                table = label_metrics.confusion(matches, names)
                 plots.matrix(table, names, self.folder / f"confusion-{part}.png")
         judged = Judged(logits[full], [truth[n] for n in full], self.several)
         return scores | (judged.scores() if full else {}), outputs
@@ -376,20 +285,42 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability of each given label (or set of labels), in order; None of one that
         training never saw, where the recipe's rule is not to refuse it."""
-        longest, separator = self.config.data.max_length, self.config.labels.separator
-        whole = self.lexicon.texts(inputs)
-        logits = self._logits(model, [row.part(0, longest) for row in whole], batch)
+        longest = self.config.data.max_length
+        whole = self.source.encode(parsed(self.source, inputs))
+        logits = self._logits(model, [self.source.cut(row, longest) for row in whole], batch)
         for n, text in enumerate(outputs):
-            names = text.split(separator) if self.several else [text]
-            given = [name.strip() for name in names if name.strip() or not self.several]
-            nll = None
-            if self.config.labels.unseen == "refuse" or {*given} <= {*self.labels.names}:
-                truth = [self.labels.number(name, f"label {n + 1}") for name in given]
+            given, nll = self.target.parse(text), None
+            if self.config.labels.unseen == "refuse" or {*given} <= {*self.names}:
+                truth = [self.target.labels.number(name, f"label {n + 1}") for name in given]
                 nll = Judged(logits[n : n + 1], [truth], self.several).nll()
             yield {
                 "log_prob": None if nll is None else -nll,
                 "perplexity": None if nll is None else perplexity(nll),
-                "status": "cut" if len(whole[n].symbols) > longest else "ok",
-                "tokens": given,
+                "status": "cut" if self.source.length(whole[n]) > longest else "ok",
+                "tokens": list(given),
                 "log_probs": [] if nll is None else [-nll],
             }
+
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """One label, or those of several that are likelier than not (the likeliest, if none is)."""
+        whole = self.source.encode(parsed(self.source, [text]))[0]
+        row = self.source.cut(whole, self.config.data.max_length)
+        batch = collate([self.source], [row], [0], lambda arrays: 1).to(model.device)
+        given = None if target is None else self.target.parse(target)
+        return reading.labelled(
+            model,
+            batch,
+            text,
+            self.names,
+            given and [self.target.labels.number(name, "inspect") for name in given],
+            several=self.several,
+            separator=self.config.labels.separator,
+            source=self.source.positions(row),
+            source_words=self.source.groups(row),
+        )
+
+
+def _count(arrays: Any) -> int:
+    return len(arrays["labels"])
