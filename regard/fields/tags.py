@@ -154,7 +154,11 @@ class Field(Base):
                 self.learnt.number(tag, place, hint, by)  # type: ignore[union-attr]
 
     def accept(
-        self, values: Sequence[Sequence[str]], where: Sequence[Where], part: str, by: str
+        self,
+        values: Sequence[Sequence[str]],
+        where: Sequence[Where],
+        part: str,
+        by: str = TRAINING,
     ) -> None:
         # A tag that is not among those of a given run cannot be learnt.
         rule = "never" if part == "train" else self.config.unseen

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.data.labels import UNKNOWN
 from regard.data.tokenizers import Tokenizer
 from regard.inspect.beam import Tree, recorded, tree
 from regard.model import Model
@@ -110,6 +111,57 @@ def labelled(
         given=0 if given is None else count,
         source_words=source_words,
         said_words=[(n, n + 1) for n in range(count)],
+    )
+
+
+def tagged(
+    model: Model,
+    batch: Batch,
+    text: str,
+    words: list[str],
+    source: Any,
+    row: Any,
+    tags: Any,
+    given: Sequence[str] | None,
+) -> Reading:
+    """A tag, or a number, for each word: those `given`, where they are known, or the model's."""
+    first, mask = batch[f"{source.name}_first"][0], batch[f"{source.name}_word_mask"]
+    head: Any = model.head
+
+    def measure(scores: Float[Tensor, "B S C"]) -> Float[Tensor, "B T C"]:
+        scores = scores.float()[:, first]
+        if tags.real:
+            return scores * tags.scale.deviation + tags.scale.mean
+        if head.crf is None:
+            return scores.log_softmax(-1)
+        # With a field: of each tag by itself, whatever the others are.
+        real = torch.ones_like(scores[..., 0], dtype=torch.bool)
+        chances: Tensor = head.crf.marginals(scores, real)
+        return chances.clamp(min=1e-30).log()
+
+    with torch.inference_mode():
+        memory = model.encode(batch)
+        assert memory is not None
+        values = head.best(memory.states[:, first], mask)[0][0].tolist()
+    if given is not None:
+        numbers = tags.targets(tags.encode([given]))[0].tolist()
+        found = zip(given, values, numbers, strict=True)
+        values = [said if tag == UNKNOWN else number for tag, said, number in found]
+    said = tags.texts(values)
+    return Reading(
+        text=text,
+        output=tags.show(said),
+        batch=batch,
+        source=source.positions(row),
+        said=said,
+        of=words,
+        symbols=[0 if tags.real else max(0, int(value)) for value in values],
+        name=lambda numbers: ["value"] if tags.real else tags.texts(numbers),
+        measure=measure,
+        given=0 if given is None else len(said),
+        source_words=source.groups(row),
+        said_words=[(n, n + 1) for n in range(len(said))],
+        numbers=[{"name": "value", "mean": [float(s) for s in said]}] if tags.real else None,
     )
 
 

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,41 +14,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard import plots
-from regard.data import batching, files, tags as scales, tokenizers
+from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.labelled import HeldOut, Sentence, sentences
-from regard.data.labels import BASE, TRAINING
+from regard.data.labelled import SKIP, HeldOut, sentences
+from regard.data.labels import UNKNOWN
 from regard.data.readers import Policy, Report
-from regard.data.store import Array
-from regard.data.tags import UNKNOWN as NO_TAG, Numbers
-from regard.data.tokenizers import UNKNOWN
-from regard.data.words import EncodedText, LabelledStore, Lexicon, collate
 from regard.errors import RecipeError, UserError
-from regard.metrics import Direction, Score, labels as label_metrics
+from regard.examples.preparation import Plan
+from regard.examples.stored import Stored, collate
+from regard.fields import Example, Row, tags, words
+from regard.inspect import reading
+from regard.inspect.reading import Reading
+from regard.metrics import Direction, Score, labels as label_metrics, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_positions
-from regard.tasks.classify import check_parts
+from regard.tasks import Prediction, check_head, check_positions
+from regard.tasks.classify import check_spelling
 from regard.train import health
-from regard.types import Batch, Carry, Terms
+from regard.types import Batch, Carry, Sizes, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "tags"}
-SIDES = ("words", "tags")
-BLOCK = 2048
 DRAWN = 64
 """A table of more labels than this is not drawn."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelConfig:
-    """What tags are like."""
-
-    kind: Literal["tags", "real"] = "tags"
-    """Names, or numbers such as angles."""
-    unseen: Literal["refuse", "wrong"] = "refuse"
-    """What to do with a tag that training never saw: refuse it with its file and line, or count
-    every prediction for its word as wrong (and leave it out of likelihoods and validations)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +52,7 @@ class Config:
     numbers (other columns; -1 is the last), keys (JSONL)."""
     held_out: HeldOut
     """What is kept from learning, where no files are named for it."""
-    labels: LabelConfig
+    labels: tags.Config
     """What tags are like."""
     tokenizer: tokenizers.Config
     """How a word becomes tokens; its first one stands for it."""
@@ -89,81 +76,30 @@ def check(recipe: Recipe) -> None:
     if config.tokenizer.split == "punctuation":
         raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
     config.held_out.check(config.data)
-    check_parts(recipe, "tags")
+    check_head(recipe, "tags")
+    check_spelling(config.characters, config.tokenizer)
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
     longest = config.data.max_length
     check_positions(recipe, "encoder", longest, f"data.max_length = {longest} asks")
 
 
-def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
-    """Read the data, train the tokenizer, write the stores: all of it into `folder`.
+def plan(config: Config) -> Plan:
+    """Words, and a tag for each."""
+    source = words.Field("source", config.tokenizer, config.unit, config.characters)
+    fields = {"words": source, "tags": tags.Field("tags", config.labels)}
 
-    Tokenizer and tags of the run `given` are taken instead, if it is there.
-    """
-    report = Report()
-    learnt = _chosen(config, "train", config.data.policy, report)
-    if given is None:
-        lines = [" ".join(each.words) for each in learnt]
-        lexicon = Lexicon.train(config.tokenizer, lines, spelling=config.characters)
-        tags = scales.count(config.labels.kind, [tag for each in learnt for tag in each.tags])
-    else:
-        lexicon = Lexicon.load(given, config.tokenizer)
-        tags = scales.load(config.labels.kind, given)
-    lexicon.save(folder)
-    tags.save(folder)
-    checked = Report()
-    for part in ("train", "validation"):
-        if config.held_out.has(config.data, part):
-            train = part == "train"
-            read = checked if config.data.validation else Report()  # of a share: with the rest
-            chosen = learnt if train else _chosen(config, part, config.data.policy, read)
-            if not any(tags.knows(tag) for each in chosen for tag in each.tags):
-                known = "known to the run that is trained on" if given else "known"
-                raise UserError(f"data.{part}: not one word has a tag that is {known}")
-            # A tag that is not among those of a given run cannot be learnt.
-            unseen = "never" if train else config.labels.unseen
-            source = BASE if given else TRAINING
-            stored = [
-                tags.stored(each.tags, f"{each.path}:{each.line}", unseen, source)
-                for each in chosen
-            ]
-            rows = _encode(config, chosen, stored, lexicon, report if train else checked)
-            LabelledStore.write(folder / "store", part, max(len(lexicon.symbols), tags.size), rows)
-    report.include(checked)
-    report.used = len(LabelledStore(folder / "store", "train"))
-    if not report.used:
-        raise UserError(f"data.train: no sentence has at most {config.data.max_length} tokens")
-    return report
+    def read(part: files.Part, report: Report) -> Iterator[Example]:
+        return _read(config, part, SKIP, report)
+
+    return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
 
 
-def _chosen(config: Config, part: files.Part, policy: Policy, report: Report) -> list[Sentence]:
-    """The sentences of a part: of its own files, or of its share of the training files."""
-    data, held_out = config.data, config.held_out
-    real = config.labels.kind == "real"
-    read = sentences(held_out.paths(data, part), data.columns, policy, report, part, real=real)
-    found = [each for each in read if held_out.holds(data, part, " ".join(each.words))]
-    if not found:
-        raise UserError(f"{part}: no sentence is left: see data.{part} and held_out")
-    return found
-
-
-def _encode(
-    config: Config,
-    found: Sequence[Sentence],
-    tags: Sequence[Any],
-    lexicon: Lexicon,
-    report: Report,
-) -> Iterator[tuple[EncodedText, Sequence[int]]]:
-    """Tokens and tags of each sentence; too long as the recipe says, cut after a whole word."""
-    data, stream = config.data, zip(found, tags, strict=True)
-    while block := list(islice(stream, BLOCK)):
-        coded = lexicon.sentences([each.words for each, _ in block])
-        for (each, stored), code in zip(block, coded, strict=True):
-            text = " ".join(each.words)
-            if data.admits(len(code.symbols), each.path, each.line, text, report):
-                first = code.windows(data.max_length)[0]
-                yield first, stored[: len(first.pieces)]
+def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
+    """The sentences of a part's own files."""
+    data, real = config.data, config.labels.kind == "real"
+    for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
+        yield Example(((each.path, each.line),), (each.words, each.tags))
 
 
 class Tagged(NamedTuple):
@@ -187,197 +123,157 @@ class Task:
     reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder = config, folder
-        self.lexicon = Lexicon.load(folder, config.tokenizer)
-        self.tags = scales.load(config.labels.kind, folder)
-        self.source = self.lexicon.symbols
-        self.sizes = self.lexicon.sizes("tags", self.tags.outputs)
-        self.real = config.labels.kind == "real"
+        self.config, self.folder, self.plan = config, folder, plan(config)
+        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        self.source: words.Field = self.fields["words"]
+        self.tags: tags.Field = self.fields["tags"]
+        self.sizes = Sizes({"source": self.source.size, "tags": self.tags.size}, "source", "tags")
+        self.real = self.tags.real
 
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        store = self._labelled("train")
+        return self._stored("train").batches(self.config.batch, seed, self._count)
 
-        def make(ids: Sequence[int]) -> Batch:
-            return self._batch([store[n] for n in ids], [store.labels(n) for n in ids], ids)
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields)
 
-        return Batches(store.lengths[:, None], make, self.config.batch, seed)
-
-    def _labelled(self, part: str) -> LabelledStore:
-        folder = self.folder / "store"
-        store = LabelledStore(folder, part, self.lexicon, range(self.tags.size), "word")
-        if self.real and not store.finite():
-            raise UserError(
-                f"the stored data cannot be read: {folder / part}.labels.tokens has numbers that "
-                "are not finite. Start a new run from the recipe"
-            )
-        return store
-
-    def _batch(
-        self, rows: Sequence[EncodedText], tags: Sequence[Sequence[int] | Array], ids: Sequence[int]
-    ) -> Batch:
-        tensors = collate(rows) | {"tags": self.tags.targets(tags)}
-        known = ~tensors["tags"].isnan() if self.real else tensors["tags"] >= 0
-        return Batch(tensors=tensors, ids=tuple(ids), targets=int(known.sum()))
+    def _count(self, arrays: Any) -> int:
+        """How many tags are known."""
+        found = arrays["tags"]
+        return int((~np.isnan(found) if self.real else found >= 0).sum())
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(tags | words), or the squared error."""
         return model.head.loss(_words(model, batch), batch["tags"], batch["source_word_mask"]), None
 
-    def _run(
-        self,
-        model: Model,
-        rows: Sequence[EncodedText],
-        tags: Sequence[Any] | None = None,
-        size: int = 0,
-    ) -> list[Tagged]:
-        """What the model says of sentences, and how likely it finds the tags that they have."""
+    def _run(self, model: Model, rows: Sequence[Row], size: int = 0) -> list[Tagged]:
+        """What the model says of sentences, and how likely it finds the tags that they may have."""
         model.eval()
         head: Any = model.head
         found: dict[int, Tagged] = {}
-        lengths = np.array([[len(row.symbols)] for row in rows], np.int64).reshape(-1, 1)
+        fields = [field for field in self.fields.values() if rows and field.name in rows[0]]
+        lengths = np.array([[len(row["source"])] for row in rows], np.int64).reshape(-1, 1)
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=size)
-        stored = [[0] * len(row.pieces) for row in rows] if tags is None else tags
         with torch.inference_mode():
             for ids in batching.plan(lengths, budget):
-                made = self._batch([rows[n] for n in ids], [stored[n] for n in ids], ids.tolist())
-                batch = made.to(model.device)
+                chosen = [rows[n] for n in ids]
+                batch = collate(fields, chosen, ids.tolist(), lambda arrays: 0).to(model.device)
                 hidden, mask = _words(model, batch), batch["source_word_mask"]
                 values, alone = head.best(hidden, mask)
                 chain = head.log_probs(hidden, values, mask)
-                given = chain if tags is None else head.log_probs(hidden, batch["tags"], mask)
+                given = chain
+                if "tags" in batch.tensors:
+                    given = head.log_probs(hidden, batch["tags"], mask)
                 table = torch.stack([each.float() for each in (values, alone, chain, given)])
                 for n, *columns in zip(ids.tolist(), *table.cpu().double().numpy(), strict=True):
-                    found[n] = Tagged(*(column[: len(rows[n].pieces)] for column in columns))
+                    found[n] = Tagged(*(each[: self.source.words(rows[n])] for each in columns))
         return [found[n] for n in range(len(rows))]
 
     def validate(self, model: Model) -> dict[str, float]:
-        if not self.config.held_out.has(self.config.data, "validation"):
+        if not self.plan.has("validation"):
             return {}
-        rows, stored = self._validation()
+        rows = self._stored("validation").rows()
+        said = self._run(model, rows)
         if self.real:
-            values, numbers = self._numbers(model, rows, stored)
+            values, numbers = self._numbers(said, rows)
             scores = label_metrics.errors(values - numbers)
             degenerate = health.constant(float(values.std()), float(numbers.std()))
-            mse = max(scores["mse"].value / self._deviation**2, 1e-12)
+            mse = max(scores["mse"].value / self.tags.scale.deviation**2, 1e-12)
             nll = 0.5 * math.log(2 * math.pi * math.e * mse)  # with the best deviation
         else:
-            said = self._run(model, rows, stored)
             names = [self.tags.texts(each.values) for each in said]
-            true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in stored]
-            scores = label_metrics.tags(names, true, self._names)
-            pairs = label_metrics.known(names, true, NO_TAG)
+            true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in rows]
+            scores = label_metrics.tags(names, true, self.tags.names)
+            pairs = label_metrics.known(names, true, UNKNOWN)
             degenerate = health.shares(*([pair[side] for pair in pairs] for side in (0, 1)))
-            nll = self._nll(said, stored)
+            nll = self._nll(said, rows)
         figures = {name: scores[name].value for name in metrics(self.config) if name in scores}
         return {"nll": nll} | figures | degenerate
 
-    def _validation(self) -> tuple[list[EncodedText], list[Array]]:
-        store = self._labelled("validation")
-        everything = range(len(store))
-        return [store[n] for n in everything], [store.labels(n) for n in everything]
-
-    def _nll(self, said: Sequence[Tagged], stored: Sequence[Any]) -> float:
+    def _nll(self, said: Sequence[Tagged], rows: Sequence[Row]) -> float:
         """The mean of −log p over the tags that are known."""
-        known = sum(int(np.count_nonzero(row)) for row in stored)
+        known = sum(map(self.tags.known, rows))
         return 0.0 - math.fsum(each.given.sum() for each in said) / max(1, known)
 
     def _numbers(
-        self, model: Model, rows: Sequence[EncodedText], stored: Sequence[Any]
+        self, said: Sequence[Tagged], rows: Sequence[Row]
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Numbers that are said, and the true ones where they are known, in the data's units."""
-        said = np.concatenate([each.values for each in self._run(model, rows)])
-        true = np.concatenate([self.tags.targets([row])[0].numpy() for row in stored])
-        known = ~np.isnan(true)
-        return self._deviation * said[known], self._deviation * true[known]
+        values = np.concatenate([each.values for each in said])
+        true = np.concatenate([np.asarray(row["tags"]) for row in rows])
+        known, unit = ~np.isnan(true), self.tags.scale.deviation
+        return unit * values[known], unit * true[known]
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """The deviation of numbers from what is predicted: the root of the mean squared error."""
-        if not self.real or not self.config.held_out.has(self.config.data, "validation"):
+        if not self.real or not self.plan.has("validation"):
             return {}
-        said, true = self._numbers(model, *self._validation())
+        rows = self._stored("validation").rows()
+        said, true = self._numbers(self._run(model, rows), rows)
         root = math.sqrt(label_metrics.errors(said - true)["mse"].value)
         head: Any = model.head
         with torch.no_grad():
-            head.deviation.fill_(max(root / self._deviation, 1e-6))
+            head.deviation.fill_(max(root / self.tags.scale.deviation, 1e-6))
         return {"deviation": root}
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return () if isinstance(self.tags, Numbers) else self.tags.labels.names
-
-    @property
-    def _deviation(self) -> float:
-        return self.tags.deviation if isinstance(self.tags, Numbers) else 1.0
 
     # Using what was learnt
 
-    def cut(self, line: str) -> list[str]:
-        """The words of a line."""
-        return line.split() if self.config.unit == "words" else list("".join(line.split()))
-
     def predict(
-        self,
-        model: Model,
-        inputs: Sequence[str],
-        search: Part,
-        *,
-        batch: int = 64,
-        first: int = 0,
+        self, model: Model, inputs: Sequence[str], search: Part, *, batch: int = 64, first: int = 0
     ) -> Iterator[Prediction]:
         """Exactly one output per input, in order, and in it exactly one tag per word.
 
         A sentence with more tokens than `data.max_length` is read in parts, and its status says so.
         """
-        found = [self.cut(line) for line in inputs]
-        for words, tagged in zip(found, self._tag(model, found, None, batch), strict=True):
-            yield self._prediction(words, *tagged)
+        found = [self.source.parse(line) for line in inputs]
+        rows = self.source.encode(found)
+        for sentence, row, said in zip(found, rows, self._tag(model, rows, batch), strict=True):
+            yield self._prediction(sentence, row, said)
 
-    def _prediction(self, words: Sequence[str], coded: EncodedText, said: Tagged) -> Prediction:
-        if not words:
+    def _prediction(self, sentence: Sequence[str], row: Row, said: Tagged) -> Prediction:
+        if not sentence:
             return Prediction(text="", status="empty")
-        status = "cut" if len(coded.symbols) > self.config.data.max_length else "ok"
-        if all(symbol == UNKNOWN for symbol in coded.symbols):
-            status = "unknown"
-        tags = self.tags.texts(said.values)
+        found = self.tags.texts(said.values)
         return Prediction(
-            text=" ".join(tags),
-            status=status,
+            text=self.tags.show(found),
+            status=self.source.status(row, self.config.data.max_length),
             score=float(said.chain.sum()),
-            tokens=tags,
+            tokens=found,
             log_probs=[] if self.real else said.log_probs.tolist(),
-            source=list(words),
+            source=list(sentence),
         )
 
-    def _tag(
-        self, model: Model, found: Sequence[Sequence[str]], tags: Sequence[Any] | None, size: int
-    ) -> list[tuple[EncodedText, Tagged]]:
-        """`_run` for sentences of any length."""
-        coded = self.lexicon.sentences(found)
+    def _tag(self, model: Model, rows: Sequence[Row], size: int) -> list[Tagged]:
+        """`_run` for sentences of any length: those that are too long are read in parts."""
         longest = self.config.data.max_length
-        parts = [code.windows(longest) if len(code.pieces) else [] for code in coded]
-        given = None
-        if tags is not None:
-            sizes = [[len(part.pieces) for part in each] for each in parts]
-            given = [part for pair in zip(tags, sizes, strict=True) for part in _split(*pair)]
-        said = iter(self._run(model, [part for each in parts for part in each], given, size))
-        joined = []
-        for code, each in zip(coded, parts, strict=True):
-            pieces = [Tagged(*[np.zeros(0)] * 4), *(next(said) for _ in each)]
-            joined.append((code, Tagged(*map(np.concatenate, zip(*pieces, strict=True)))))
-        return joined
+        parts = [self.source.windows(row, longest) for row in rows]
+        for row, some in zip(rows, parts, strict=True):
+            start = 0
+            for n, part in enumerate(some) if "tags" in row else ():
+                stop = start + self.source.words(part)
+                some[n], start = {**part, "tags": row["tags"][start:stop]}, stop
+        said = iter(self._run(model, [part for some in parts for part in some], size))
+        empty = Tagged(*[np.zeros(0)] * 4)
+        joined = ([empty, *(next(said) for _ in some)] for some in parts)
+        return [Tagged(*map(np.concatenate, zip(*each, strict=True))) for each in joined]
 
     def references(self, part: files.Part) -> tuple[list[str], list[str]]:
         """Words and tags of a part, a sentence a line; blanks inside a word become “_”."""
-        found = self._sentences(part)
-        between = " " if self.config.unit == "words" else ""
-        words = [between.join("_".join(w.split()) for w in each.words) for each in found]
-        return words, [" ".join(each.tags) for each in found]
+        found = [each.values for each in self._examples(part)]
+        return [self.source.show(w) for w, _ in found], [self.tags.show(t) for _, t in found]
 
-    def _sentences(self, part: files.Part) -> list[Sentence]:
+    def _examples(self, part: files.Part) -> list[Example]:
         policy = Policy(broken=self.config.data.on_bad_line, empty="skip")
-        return _chosen(self.config, part, policy, Report())
+
+        def read(which: files.Part, report: Report) -> Iterator[Example]:
+            return _read(self.config, which, policy, report)
+
+        return replace(self.plan, read=read).whole(part)
+
+    def _rows(self, sentences: Sequence[Any], tags: Sequence[Any]) -> list[Row]:
+        pairs = zip(self.source.encode(sentences), self.tags.encode(tags), strict=True)
+        return [{**left, **right} for left, right in pairs]
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
@@ -386,29 +282,27 @@ class Task:
 
         A picture of what is taken for what is put into the run's folder.
         """
-        found = self._sentences(part)
-        words, true = [each.words for each in found], [each.tags for each in found]
-        if all(tag == NO_TAG for row in true for tag in row):
+        found = self._examples(part)
+        sentences, true = ([each.values[side] for each in found] for side in (0, 1))
+        if all(tag == UNKNOWN for row in true for tag in row):
             raise UserError(
                 f"{part}: not one word has a tag that is known: there is nothing to score"
             )
-        stored = [
-            self.tags.stored(each.tags, f"{each.path}:{each.line}", self.config.labels.unseen)
-            for each in found
-        ]
-        tagged = self._tag(model, words, stored, batch)
-        outputs = [self._prediction(w, *each) for w, each in zip(words, tagged, strict=True)]
+        self.tags.accept(true, [each.where[0] for each in found], part)
+        rows = self._rows(sentences, true)
+        tagged = self._tag(model, rows, batch)
+        outputs = [self._prediction(*each) for each in zip(sentences, rows, tagged, strict=True)]
         said = [output.tokens for output in outputs]
         if self.real:
-            pairs = label_metrics.known(said, true, NO_TAG)
+            pairs = label_metrics.known(said, true, UNKNOWN)
             gaps = np.array([float(tag) - float(reference) for tag, reference in pairs])
             return label_metrics.errors(gaps), outputs
-        scores = label_metrics.tags(said, true, self._names, NO_TAG)
-        unseen = sum(tag not in (*self._names, NO_TAG) for row in true for tag in row)
-        if any(map(any, stored)):
-            nll = self._nll([each for _, each in tagged], stored)
+        scores = label_metrics.tags(said, true, self.tags.names, UNKNOWN)
+        unseen = sum(tag not in (*self.tags.names, UNKNOWN) for row in true for tag in row)
+        if any(map(self.tags.known, rows)):
+            nll = self._nll(tagged, rows)
             scores["nll"] = label_metrics.score("nll", nll, f"unseen:{unseen}", higher=False)
-        self._draw(part, label_metrics.known(said, true, NO_TAG))
+        self._draw(part, label_metrics.known(said, true, UNKNOWN))
         return scores, outputs
 
     def _draw(self, part: str, pairs: list[tuple[str, str]]) -> None:
@@ -425,24 +319,40 @@ class Task:
         """log-probability (density, of numbers) of given tags, in order. “_” is not asked for, nor
         are tags that training never saw, where the recipe's rule is not to refuse them; where a
         sentence has nothing else there is nothing to score: None."""
-        found = [self.cut(line) for line in inputs]
-        tags = [line.split() for line in outputs]
-        rows = []
-        for n, (words, given) in enumerate(zip(found, tags, strict=True), 1):
-            if len(words) != len(given):
-                raise UserError(f"line {n}: {len(words)} words, but {len(given)} tags")
-            rule = "wrong" if self.config.labels.unseen == "wrong" else "never"
-            rows.append(self.tags.stored(given, f"line {n}", rule))
-        for given, (_, said) in zip(tags, self._tag(model, found, rows, batch), strict=True):
-            pairs = zip(said.given.tolist(), given, strict=True)
+        sentences = [self.source.parse(line) for line in inputs]
+        given = [self.tags.parse(line) for line in outputs]
+        rule = "wrong" if self.config.labels.unseen == "wrong" else "never"
+        for n, (sentence, tags) in enumerate(zip(sentences, given, strict=True), 1):
+            if len(sentence) != len(tags):
+                raise UserError(f"line {n}: {len(sentence)} words, but {len(tags)} tags")
+            self.tags.refuse(tags, f"line {n}", rule)
+        tagged = self._tag(model, self._rows(sentences, given), batch)
+        for tags, said in zip(given, tagged, strict=True):
+            pairs = zip(said.given.tolist(), tags, strict=True)
             chances = [chance for chance, tag in pairs if self.tags.knows(tag)]
             total = math.fsum(chances) if chances else None
             yield {
                 "log_prob": total,
-                "perplexity": None if total is None else math.exp(min(-total / len(chances), 700)),
-                "tokens": given,
+                "perplexity": None if total is None else perplexity(-total / len(chances)),
+                "tokens": list(tags),
                 "log_probs": chances,
             }
+
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """A tag, or a number, for each word; of a text that is too long, for its first words."""
+        whole = self.source.encode([self.source.parse(text)])[0]
+        row = self.source.cut(whole, self.config.data.max_length)
+        spoken = self.source.parse(text)[: self.source.words(row)]
+        given = None
+        if target is not None:
+            given = self.tags.parse(target)[: len(spoken)]
+            if len(given) < len(spoken):
+                raise UserError(f"inspect: {len(spoken)} words, but {len(given)} tags")
+            self.tags.refuse(given, "inspect")
+        batch = collate([self.source], [row], [0], lambda arrays: len(spoken)).to(model.device)
+        return reading.tagged(model, batch, text, list(spoken), self.source, row, self.tags, given)
 
 
 def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
@@ -454,10 +364,3 @@ def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
         raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no tag fits")
     places = batch["source_first"][..., None].expand(-1, -1, memory.states.shape[-1])
     return memory.states.gather(1, places)
-
-
-def _split(row: Any, sizes: Sequence[int]) -> Iterator[Any]:
-    start = 0
-    for size in sizes:
-        yield row[start : start + size]
-        start += size
