@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.data import tokenizers
-from regard.data.store import Array, Store, pad
+from regard.data.store import Array, TokenStore, pad
 from regard.data.tokenizers import PAD, UNKNOWN, Tokenizer
 from regard.errors import UserError
 from regard.types import Sizes
@@ -168,10 +168,10 @@ class LabelledStore:
         names = {name: known.get(name, range(1 << 32)) for name in EncodedText._fields}
         most = {"symbols": longest}
         self._stores = [
-            Store(folder, f"{part}.{name}", symbols, most.get(name, sys.maxsize))
+            TokenStore(folder, f"{part}.{name}", symbols, most.get(name, sys.maxsize))
             for name, symbols in names.items()
         ]
-        self._labels = Store(folder, f"{part}.labels", labels)
+        self._labels = TokenStore(folder, f"{part}.labels", labels)
         self.lengths = self._stores[0].lengths
         if not self._fits(each):
             raise UserError(
@@ -217,7 +217,7 @@ class LabelledStore:
         """`size` is more than any number in the rows."""
         names = [f"{part}.{name}" for name in (*EncodedText._fields, "labels")]
         columns: Iterator[Any] = ((*coded, labels) for coded, labels in rows)
-        Store.write(folder, names, size, columns)
+        TokenStore.write(folder, names, size, columns)
 
 
 def collate(
