@@ -1,17 +1,18 @@
 """The Python front door: what the command line does, as functions."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
+from regard.checks.findings import Finding
 from regard.data.readers import Report
 from regard.doctor import examination
-from regard.checks.findings import Finding
 from regard.errors import RecipeError, UserError
+from regard.examples.raw import Raw
 from regard.interop import ctranslate2
 from regard.interop.conversion import Quantization, unavailable
 from regard.layers.allocator import bound_caches
@@ -264,8 +265,7 @@ class Predictor:
     @property
     def sides(self) -> tuple[str, ...]:
         """Names of the texts that an example has: ("source", "target"), or ("target",) alone."""
-        names: tuple[str, ...] = module("tasks", self.run.recipe.kind).SIDES
-        return names
+        return tuple(self.task.fields)
 
     def score(self, *texts: Sequence[str]) -> list[dict[str, Any]]:
         """log-probability and perplexity of each output, None where it has nothing to score (a
@@ -340,8 +340,20 @@ def create(
 ) -> tuple[Run, list[dict[str, Any]]]:
     """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
     was found when all of it was read."""
-    warnings = examination.passed(examination.quick_check(recipe, given))
-    run = Run.create(folder, recipe, given, [each.as_dict() for each in warnings])
+    warnings: list[Finding] = []
+
+    def check(raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
+        warnings.extend(examination.check_prepared(recipe, given, raw))
+        return (each.as_dict() for each in warnings)
+
+    try:
+        run = Run.create(folder, recipe, given, check)
+    except examination.Refused:
+        raise
+    except UserError:
+        # What stopped it may be one of many defects: the doctor reads on where a run does not.
+        examination.passed(examination.quick_check(recipe, given))
+        raise
     warnings += examination.room(run)
     texts = [*map(str, warnings), *run.notes()]
     return run, [{"kind": "warning", "text": text} for text in texts]

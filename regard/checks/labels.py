@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from regard.data.labels import BASE, TRAINING, UNKNOWN
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.sides import Part
+from regard.data.labels import BASE, TRAINING, UNKNOWN
 
 MOST = 0.95
 FEWEST = 5
@@ -17,8 +17,8 @@ CONFLICT = 0.005
 def check(
     parts: Sequence[Part], *, unseen: str, single: bool, known: Sequence[str] = ()
 ) -> Iterator[Finding]:
-    """The last side has the labels. `unseen` is the recipe's rule; `single` says that a text has one label, not one a word;
-    `known` are the labels of a model that is trained on."""
+    """The last side has the labels. `unseen` is the recipe's rule; `single` says that a text has
+    one label, not one a word; `known` are the labels of a model that is trained on."""
     counts = {part.name: _count(part) for part in parts}
     train = next((part for part in parts if part.name == "train"), None)
     if train is None or not counts["train"]:

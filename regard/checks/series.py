@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.checks.findings import Finding, Severity, counted, finding
 from regard.data import readers, series
 from regard.data.cells import Defect
 from regard.data.standard import moments
-from regard.checks.findings import Finding, Severity, counted, finding
 from regard.errors import UserError
 
 FAR = 20.0

@@ -50,13 +50,11 @@ def check(part: Part) -> Iterator[Finding]:
 
 
 def compare(parts: Sequence[Part], *, lowercase: bool) -> Iterator[Finding]:
-    """What one part or side has in another form than the training part or its other side."""
+    """What one part has in another form than the training part."""
     train = next((part for part in parts if part.name == "train"), None)
     if train is None:
         return
     learnt = [Form(side) for side in train.sides]
-    if not lowercase:
-        yield from _sides(train, learnt)
     for part in parts:
         for form, side in zip(learnt, part.sides, strict=True):
             if part is not train:
@@ -84,8 +82,9 @@ def _differ(
         yield finding("text.other", where, f"{what} (cosine {alike:.2f})", example)
 
 
-def _sides(train: Part, forms: Sequence["Form"]) -> Iterator[Finding]:
-    cases = {form.case: side for form, side in zip(forms, train.sides, strict=True)}
+def sides(train: Part) -> Iterator[Finding]:
+    """One side has capitals, the other has none."""
+    cases = {Form(side).case: side for side in train.sides}
     if {"usual", "none"} <= cases.keys():
         side = cases["none"]
         what = f"the {side.name} of data.train has no capitals, but the {cases['usual'].name} has"

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from regard.data import fasta, files, held_out
 from regard.data.cells import is_number
+from regard.data.labels import UNKNOWN
 from regard.data.readers import (
     Broken,
     Finding,
@@ -34,7 +35,6 @@ from regard.data.readers import (
     suffix,
     usable,
 )  # fmt: skip
-from regard.data.labels import UNKNOWN
 from regard.errors import RecipeError, UserError
 from regard.recipe.values import Seed
 

@@ -95,6 +95,11 @@ class Report:
             self.counts[what] += other.counts[what]
             self.findings[what] = [*self.findings.get(what, []), *found][:KEPT]
 
+    def forget(self, what: str) -> None:
+        """Do not report a kind of defect that does no harm here."""
+        self.counts.pop(what, None)
+        self.findings.pop(what, None)
+
     def summary(self) -> list[str]:
         """Lines for a person: how many were used, then each kind of defect with its places."""
         lines = [f"{self.used:,} lines used"]

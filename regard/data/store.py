@@ -12,7 +12,7 @@ process ends without a word.
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -163,6 +163,15 @@ class Store:
             if len(counts) != 1:
                 raise ValueError(f"the files {self._name}.* are not of the same examples")
             (self._count,) = counts
+
+    @property
+    def name(self) -> str:
+        return str(self._name)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Call columns by other names."""
+        self.columns = {names.get(name, name): each for name, each in self.columns.items()}
+        self._flat = {names.get(name, name): each for name, each in self._flat.items()}
 
     def __len__(self) -> int:
         return self._count

@@ -34,8 +34,8 @@ from regard.recipe import checked
 from regard.recipe.checked import Table
 from regard.recipe.values import Count, Symbols
 
-PAD, START, END, UNKNOWN = range(4)
 SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
+UNKNOWN = " <unknown>"
 
 # A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
 WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
@@ -75,6 +75,9 @@ class Config:
 class Tokenizer:
     """Tokens of one vocabulary."""
 
+    pad, start, end, unknown = range(4)
+    """Tokens that stand for no text: what fills up, begins and ends one, and what is not known."""
+
     def __init__(self, text: str, config: Config | None = None) -> None:
         """From the JSON of the `tokenizers` library, as `save` writes it; with `config`, as that
         makes it. Nothing else is given to the library: its parts can be made to explode."""
@@ -89,7 +92,6 @@ class Tokenizer:
         self._pieces = dict(enumerate(pieces)) | {n: name.strip() for n, name in enumerate(SPECIAL)}
         self._between = " " if tree["decoder"] is None else ""
         self._over_bytes = (tree["decoder"] or {}).get("type") == "ByteLevel"
-        self.pad, self.start, self.end, self.unknown = PAD, START, END, UNKNOWN
         self.special = frozenset(range(len(SPECIAL)))
         """Tokens that stand for no text."""
         self.unwritten = tuple(sorted(self.special - {self.end}))
@@ -235,7 +237,7 @@ def _subword(config: Config, lines: Iterator[str]) -> Library:
     if config.kind == "bpe":
         library.train_from_iterator(lines, trainers.BpeTrainer(**options))
     else:
-        trainer = trainers.UnigramTrainer(unk_token=SPECIAL[UNKNOWN], **options)
+        trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **options)
         library.train_from_iterator(lines, trainer)
     return _without_added(library, config.vocabulary)
 
@@ -273,7 +275,7 @@ def _whole(config: Config, lines: Iterable[str]) -> Library:
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
     often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
     vocabulary = _specials_first(often[: max(0, config.vocabulary - len(SPECIAL))])
-    return _around(models.WordLevel(vocabulary, unk_token=SPECIAL[UNKNOWN]), config)
+    return _around(models.WordLevel(vocabulary, unk_token=UNKNOWN), config)
 
 
 # What was saved
@@ -359,9 +361,9 @@ def _form(config: Config) -> str:
         case "bpe" | "bytes":
             model: Any = models.BPE(special, [])
         case "unigram":
-            model = models.Unigram([(name, 0.0) for name in special], UNKNOWN, False)
+            model = models.Unigram([(name, 0.0) for name in special], Tokenizer.unknown, False)
         case "word" | "character":
-            model = models.WordLevel(special, unk_token=SPECIAL[UNKNOWN])
+            model = models.WordLevel(special, unk_token=UNKNOWN)
     tree = json.loads(_around(model, config).to_str())
     for key in ("vocab", "merges"):
         tree["model"].pop(key, None)

@@ -1,20 +1,24 @@
 """All that the doctor looks at, for a recipe: in full, or what each training can afford."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from regard.console.shell import quoted
-from regard.data import files, series as readings
-from regard.data.labels import Labels
-from regard.doctor import cost, coverage, examples, labels, pairs, series, text
+from regard.checks import examples, pairs, text
 from regard.checks.findings import FIRM, KINDS, Finding, Severity, finding, merged, of, ranked
-from regard.doctor.reading import Part, read
+from regard.checks.sides import Part, training
+from regard.console.shell import quoted
+from regard.doctor import cost
+from regard.doctor.reading import Files, Kept, Source, read
 from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Fields
+from regard.examples.raw import Raw
+from regard.fields import text as texts
 from regard.recipe.config import Recipe
-from regard.recipe.parts import resume
+from regard.recipe.parts import module, resume
 from regard.runs import Run
 from regard.train import checkpoint
 
@@ -34,17 +38,17 @@ def examine(recipe: Recipe, folder: Path, given: Run | None = None) -> list[Find
     `folder` is where training would write, `given` the run whose model it would go on with.
     """
     parts, found = _data(recipe, FULL, given)
+    plan = plan_of(recipe)
     with TemporaryDirectory(prefix="regard-doctor-", ignore_cleanup_errors=True) as place:
         try:
             run = Run.create(Path(place) / "run", recipe, given)
         except UserError as error:
-            found += coverage.long(recipe, parts, {})
+            found += _long(plan, plan.fields, parts)
             found += _refused(error, given, found)
         else:
-            by = coverage.tokenizers(run.task)
-            if by:
-                found += coverage.check(recipe, parts, by)
-                found += coverage.long(recipe, parts, by)
+            for side, field in run.task.fields.items() if parts else ():
+                found += field.covers([part.only(side) for part in parts])
+            found += _long(plan, run.task.fields, parts)
             found += cost.check(run, folder)
     return ranked(_allowed(recipe, found))
 
@@ -60,9 +64,24 @@ def _refused(error: UserError, given: Run | None, found: list[Finding]) -> list[
 
 def quick_check(recipe: Recipe, given: Run | None = None) -> list[Finding]:
     """The cheap part: what every training begins with."""
-    parts, found = _data(recipe, SHORT, given)
-    found += coverage.long(recipe, parts, {})
+    return _quick(recipe, given)
+
+
+def check_prepared(recipe: Recipe, given: Run | None, raw: Mapping[str, Raw]) -> list[Finding]:
+    """The same of what was read already; warnings, if nothing is an error."""
+    return passed(_quick(recipe, given, Kept(raw)))
+
+
+def _quick(recipe: Recipe, given: Run | None, source: Source | None = None) -> list[Finding]:
+    plan = plan_of(recipe)
+    parts, found = _data(recipe, SHORT, given, source)
+    found += _long(plan, plan.fields, parts)
     return ranked(_allowed(recipe, found))
+
+
+def plan_of(recipe: Recipe) -> Any:
+    """How the task's examples come from files."""
+    return module("tasks", recipe.kind).plan(recipe.task)
 
 
 def passed(found: list[Finding]) -> list[Finding]:
@@ -108,9 +127,11 @@ def resumable(run: Run) -> list[Finding]:
 def _allowed(recipe: Recipe, found: list[Finding]) -> Iterator[Finding]:
     """Errors that the recipe lets pass become warnings."""
     allow = recipe.train.allow
+    own = (field.findings for field in plan_of(recipe).fields.values())
+    known = [*KINDS, *(code for codes in own for code in codes)]
     for code in allow:
-        if code not in KINDS:
-            near = difflib.get_close_matches(code, KINDS, 1)
+        if code not in known:
+            near = difflib.get_close_matches(code, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else "; docs/doctor.md has them all"
             with recipe.place.located():
                 raise RecipeError(f"train.allow: there is no finding {code!r}{hint}")
@@ -122,18 +143,20 @@ def _allowed(recipe: Recipe, found: list[Finding]) -> Iterator[Finding]:
 # Data
 
 
-def _data(recipe: Recipe, limit: int, given: Run | None) -> tuple[list[Part], list[Finding]]:
+def _data(
+    recipe: Recipe, limit: int, given: Run | None, source: Source | None = None
+) -> tuple[list[Part], list[Finding]]:
     """The parts that can be read, and what is to be said about them and the schedule."""
-    if recipe.kind == "forecast":
-        return [], [*_schedule(recipe), *_series(recipe.task.data)]
-    found = list(_schedule(recipe))
-    parts: list[Part] = []
-    for name in files.PARTS:
-        part, defects = read(recipe, name, limit)
+    plan = plan_of(recipe)
+    found, parts = list(_schedule(recipe)), list[Part]()
+    for name in plan.parts:
+        part, defects = read(plan, source or Files(plan), name, limit)
         found += defects
         parts += [part] if part else []
-    if parts:
-        found += _texts(recipe, parts, given)
+    try:
+        found += _examples(plan, parts, given.folder if given else None)
+    except UserError as error:
+        found.append(finding("data.unreadable", "data.file", str(error)))
     return parts, merged(found)
 
 
@@ -144,31 +167,38 @@ def _schedule(recipe: Recipe) -> Iterator[Finding]:
         yield finding("cost.warmup", "train.schedule.warmup", what)
 
 
-def _series(config: readings.Config) -> Iterator[Finding]:
-    try:
-        yield from series.check(config)
-    except UserError as error:
-        yield finding("data.unreadable", "data.file", str(error))
-
-
-def _texts(recipe: Recipe, parts: Sequence[Part], given: Run | None) -> Iterator[Finding]:
-    lowercase = recipe.task.tokenizer.lowercase
-    train = next((part for part in parts if part.name == "train"), None)
-    shown = ", ".join(f"{part.name} {len(part):,}{'' if part.whole else '+'}" for part in parts)
-    yield finding("data.counts", "data", f"examples: {shown}")
-    for part in parts:
-        yield from examples.header(part)
-        yield from text.check(part)
-    yield from text.markup(parts)
-    yield from text.compare(parts, lowercase=lowercase)
-    if all(len(part.sides) == 2 for part in parts):
-        yield from pairs.check(parts)
-    if getattr(recipe.task, "unit", "") != "stream":
-        if train is not None:
+def _examples(plan: Any, parts: Sequence[Part], base: Path | None) -> Iterator[Finding]:
+    """What is to be said of whole examples, and what each field says of its own values."""
+    if parts:
+        shown = ", ".join(f"{part.name} {len(part):,}{'' if part.whole else '+'}" for part in parts)
+        yield finding("data.counts", "data", f"examples: {shown}")
+        for part in parts:
+            yield from examples.header(part)
+    elif plan.parts:
+        return
+    sides = [*plan.fields]
+    for side, field in plan.fields.items():
+        # Labels are seen beside what has them.
+        own = (side,) if field.distinctive else dict.fromkeys((sides[0], side))
+        yield from field.check([part.only(*own) for part in parts], base)
+    if not parts:
+        return
+    named = [side for side, field in plan.fields.items() if field.distinctive]
+    telling = [part.only(*named) for part in parts]
+    both = [side for side, field in plan.fields.items() if isinstance(field, texts.Field)]
+    if len(both) == 2:
+        together = [part.only(*both) for part in parts]
+        yield from pairs.check(together)
+        if (train := training(together)) and not plan.fields[both[0]].config.lowercase:
+            yield from text.sides(train)
+    if plan.limited:  # running text may well say a thing twice
+        if (train := training(telling)) is not None:
             yield from examples.repeated(train)
-        yield from examples.leaked(parts)
-    # The beginning of a file that is sorted by label says nothing of the labels.
-    if any(any(part.labels) for part in parts) and all(part.whole for part in parts):
-        single = recipe.kind == "classify"
-        known = Labels.load(given.folder).names if given else ()
-        yield from labels.check(parts, unseen=recipe.task.labels.unseen, single=single, known=known)
+        yield from examples.leaked(telling)
+
+
+def _long(plan: Any, fields: Fields, parts: Sequence[Part]) -> Iterator[Finding]:
+    """Examples that have more positions than data.max_length, as far as that is known."""
+    if plan.limited and parts:
+        measures = {side: field.at_least for side, field in fields.items()}
+        yield from examples.long(parts, measures, plan.data)

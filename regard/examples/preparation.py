@@ -76,7 +76,7 @@ class Plan:
         """Those of a part: of its own files, or of its share of the training files."""
         own = part == "train" or getattr(self.data, part)
         found = iter(self.read(part if own else "train", report))
-        if part != "train" and own or not self.held_out:
+        if (part != "train" and own) or not self.held_out:
             return found
         parts = self._parts(lambda: self.read("train", Report()))
         return (example for example, its in zip(found, parts, strict=True) if its == part)
@@ -119,10 +119,14 @@ class Plan:
             held_out = raw["validation"].report if own else Report()
             self._store(place, "validation", fitted, raw["validation"], base, held_out)
             self._watch(place, raw["validation"])
+        self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
         for path in place.glob("raw_*"):
             path.unlink()
         return report
+
+    def finish(self, folder: Path, fields: Fields, raw: Mapping[str, Raw], report: Report) -> None:
+        """What a task keeps besides, while all that was read is still there."""
 
     def _read(self, place: Path) -> dict[str, Raw]:
         """All parts, each file once."""

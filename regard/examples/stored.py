@@ -22,9 +22,7 @@ Count = Callable[[Mapping[str, Any]], int]
 class Stored:
     """The rows of a part, each array checked by its field."""
 
-    def __init__(
-        self, folder: Path, part: str, fields: Fields, longest: int = sys.maxsize
-    ) -> None:
+    def __init__(self, folder: Path, part: str, fields: Fields, longest: int = sys.maxsize) -> None:
         self.fields = list(fields.values())
         self.store = Store(folder / STORE, part)
         self.store.rename(EARLIER)

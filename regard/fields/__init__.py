@@ -39,8 +39,10 @@ class Example(NamedTuple):
 
 
 class Field(Protocol):
-    """All that a modality knows: the class `Field` of each file is a subclass of this one. `fit` and `load` give the field that has learnt from data; what
-    stands before the line below needs no such field."""
+    """All that a modality knows: the class `Field` of each file is a subclass of this one.
+
+    `fit` and `load` give the field that has learnt from data; what stands before the line below
+    needs no such field."""
 
     name: str
     """Of its arrays, and in messages."""

@@ -101,7 +101,9 @@ class Field(Base):
 
     def fit(self, values: Iterable[Sequence[str]]) -> "Field":
         known = [tag for value in values for tag in value if tag != UNKNOWN]
-        return replace(self, learnt=Scale.fit(known) if self.real else Labels.count(known, len(known)))
+        return replace(
+            self, learnt=Scale.fit(known) if self.real else Labels.count(known, len(known))
+        )
 
     def load(self, folder: Path) -> "Field":
         return replace(self, learnt=Scale.load(folder) if self.real else Labels.load(folder))
@@ -179,7 +181,10 @@ class Field(Base):
         return [
             {
                 self.name: (
-                    (np.array([math.nan if tag == UNKNOWN else float(tag) for tag in value]) - scale.mean)
+                    (
+                        np.array([math.nan if tag == UNKNOWN else float(tag) for tag in value])
+                        - scale.mean
+                    )
                     / scale.deviation
                 ).astype(np.float32)
             }

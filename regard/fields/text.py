@@ -22,7 +22,7 @@ from regard.fields import Array, Draw, Field as Base, Row
 
 Role = Literal["read", "framed", "written", "ended"]
 """How it comes into a batch: x₁ … x_n END, or START x₁ … x_n END, to be read; or to be written, as
-START y₁ … y_n that is read and y₁ … y_n END that is said; `ended` ones are stored with their END."""
+START y₁ … y_n that is read and y₁ … y_n END that is said; `ended` ones are stored with END."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,9 @@ class Field(Base):
         """The first tokens of a text; what is ended stays so."""
         if self.role == "ended":
             whole = len(row[self.name]) <= most + 1
-            return {self.name: row[self.name] if whole else [*row[self.name][:most], row[self.name][-1]]}  # type: ignore[dict-item]
+            return {
+                self.name: row[self.name] if whole else [*row[self.name][:most], row[self.name][-1]]
+            }  # type: ignore[dict-item]
         found = {self.name: row[self.name][:most]}
         if self.spelling is None:
             return found

@@ -73,6 +73,43 @@ def likely(scores: Float[Tensor, "B T V"]) -> Float[Tensor, "B T V"]:
     return scores.float().log_softmax(-1)
 
 
+def written(
+    batch: Batch,
+    text: str,
+    said: list[int],
+    by: Tokenizer,
+    *,
+    start: int,
+    prompt: int = 0,
+    given: int = 0,
+    source: list[str] | None = None,
+    source_words: list[tuple[int, int]] | None = None,
+    beam: Tree | None = None,
+) -> Reading:
+    """Tokens one after the other, read from `start` on; the first are those of a prompt. Of these
+    so many are `given`, the others the model's."""
+    output = [token for token in said[prompt:] if token != by.end]
+    tensors = {
+        name: t[:, : len(said)] if name.startswith("target") else t
+        for name, t in batch.tensors.items()
+    }  # without the end that a hypothesis stopped at its cap does not have
+    return Reading(
+        text=text,
+        output=by.decode(output),
+        batch=Batch(tensors=tensors, ids=batch.ids, targets=len(said)),
+        source=source or [],
+        read=by.pieces([start, *said[:-1]]),
+        said=by.pieces(said),
+        symbols=said,
+        name=by.pieces,
+        measure=likely,
+        given=given,
+        source_words=source_words or [],
+        said_words=by.groups(said),
+        beam=beam,
+    )
+
+
 def labelled(
     model: Model,
     batch: Batch,

@@ -1,13 +1,12 @@
 """The vectors of a model: of positions, and of tokens among their neighbours."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tokenizers import UNKNOWN
+from regard.data.tokenizers import Tokenizer
 from regard.inspect.blocks import Blocks
 from regard.layers.position import sinusoid
 from regard.model import Model
@@ -50,25 +49,24 @@ def _cosine(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Float[Tensor, "
 def embeddings(task: Any, model: Model, batch: Batch) -> list[View]:
     """The nearest neighbours of what is read and said, and all of them on a map of two axes."""
     found = []
-    sides: dict[str, tuple[Any, str]] = {
-        "source": (getattr(model.input, "embedding", None), "source"),
-        "target": (getattr(model.decoder, "embedding", None), "target_in"),
-    }
-    for side, (embedding, field) in sides.items():
-        names = getattr(task, side, None)
-        if embedding is None or names is None or field not in batch.tensors:
+    parts: list[Any] = [model.input, model.decoder]
+    known = {field.name: field for field in task.fields.values()}
+    for part, side, array in zip(
+        parts, (task.sizes.reads, task.sizes.writes), ("{}", "{}_in"), strict=True
+    ):
+        embedding, name = getattr(part, "embedding", None), array.format(side)
+        if embedding is None or name not in batch.tensors or side not in known:
             continue
-        numbers = sorted({n for n in batch[field][0].tolist() if n > UNKNOWN})
-        found.append({"side": side} | _neighbourhood(names.pieces, embedding.weight, numbers))
+        by: Tokenizer = known[side].tokenizer
+        numbers = sorted({n for n in batch[name][0].tolist() if n not in by.special})
+        found.append({"side": side} | _neighbourhood(by, embedding.weight, numbers))
     return [view for view in found if view["words"]]
 
 
-def _neighbourhood(
-    pieces: Callable[[Sequence[int]], list[str]], weight: Float[Tensor, "V D"], numbers: list[int]
-) -> View:
-    numbers, weight = numbers[:POINTS], weight.detach()
+def _neighbourhood(by: Tokenizer, weight: Float[Tensor, "V D"], numbers: list[int]) -> View:
+    numbers, weight, pieces = numbers[:POINTS], weight.detach(), by.pieces
     likeness = _cosine(weight[numbers], weight)
-    likeness[:, : UNKNOWN + 1] = -1  # special symbols are nobody's neighbours
+    likeness[:, sorted(by.special)] = -1  # they are nobody's neighbours
     likeness[torch.arange(len(numbers)), numbers] = -1
     near = likeness.topk(min(NEIGHBOURS, likeness.shape[1] - 1))
     words = [

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.dictionary import Dictionary
-from regard.data.tokenizers import END
+from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.inspect.capture import capture
 from regard.inspect.intervene import WithoutHead, attentions, intervene
@@ -28,7 +28,7 @@ from regard.model import Model
 from regard.recipe.parts import Part
 from regard.recipe.values import Count, check
 from regard.runs import Run
-from regard.tasks import Task
+from regard.tasks import Continues, Task
 
 SURE = 0.5
 """A token counts as the translation of another if the dictionary finds it likelier than this."""
@@ -145,7 +145,7 @@ def survey(
 def examples(task: Any, part: str, count: int) -> tuple[list[str], ...]:
     """The first examples of a part, a list for each side; of a running text, its first lines."""
     sides = task.references(part)
-    if getattr(task, "running", False):
+    if isinstance(task, Continues):
         lines = [line for text in sides[0] for line in text.split("\n")]
         sides = ([line for line in lines if line.strip()],)
     chosen = [row for row in zip(*sides, strict=True) if all(side.strip() for side in row)][:count]
@@ -165,7 +165,8 @@ def likelihood(task: Task, model: Model, sides: Sequence[Sequence[str]]) -> tupl
 
 def _dictionary(task: Any) -> Dictionary:
     sources, targets = task.references("train")
-    return Dictionary.learn(task.source.encode(sources), task.target.encode(targets))
+    left, right = (task.fields[side].tokenizer for side in ("source", "target"))
+    return Dictionary.learn(left.encode(sources), right.encode(targets))
 
 
 class _Counts:
@@ -201,7 +202,7 @@ class _Counts:
             return []
         source = reading.batch["source"][0].tolist()
         word = [n for n, (a, b) in enumerate(reading.source_words) for _ in range(a, b)]
-        places = [n for n, symbol in enumerate(reading.symbols) if symbol != END]
+        places = [n for n, symbol in enumerate(reading.symbols) if symbol != Tokenizer.end]
         found, share = self._dictionary.links(source[:-1], [reading.symbols[n] for n in places])
         linked = zip(places, found.tolist(), share.tolist(), strict=True)
         return [(place, word[to]) for place, to, sure in linked if to >= 0 and sure > SURE]

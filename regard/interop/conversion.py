@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.model import Model
 from regard.recipe.config import Recipe
 
 Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
-FORBIDDEN = (PAD, START, UNKNOWN)
+FORBIDDEN = (Tokenizer.pad, Tokenizer.start, Tokenizer.unknown)
 NEVER = -30_000.0
 """A logit that has no probability beside any other; float16 holds it, too."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
@@ -99,8 +99,8 @@ def specification(model: Model, recipe: Recipe, quantization: Quantization) -> A
         specs.model_spec.visit_spec(both, _round)
     both.register_source_vocabulary(names(range(len(source.embeddings[0].weight))))
     both.register_target_vocabulary(names(range(len(target.embeddings.weight))))
-    both.config.bos_token = both.config.decoder_start_token = str(START)
-    both.config.eos_token, both.config.unk_token = str(END), str(UNKNOWN)
+    both.config.bos_token = both.config.decoder_start_token = str(Tokenizer.start)
+    both.config.eos_token, both.config.unk_token = str(Tokenizer.end), str(Tokenizer.unknown)
     both.validate()
     both.optimize(None if narrow else quantization)
     return both

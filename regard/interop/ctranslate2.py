@@ -17,8 +17,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 
-from regard.data.store import TokenStore
-from regard.data.tokenizers import END, START, UNKNOWN
+from regard.data.tokenizers import Tokenizer
 from regard.decoders import transformer as decoder
 from regard.encoders import transformer as encoder
 from regard.errors import UserError
@@ -154,7 +153,10 @@ def _difference(model: Model, recipe: Recipe, engine: "Engine") -> float:
     chance = np.random.default_rng(1)
     sizes = (len(parts.input.embedding.weight), len(parts.head.weight))
     sources, targets = (
-        [chance.integers(UNKNOWN + 1, size, min(n, most - 1)).tolist() for n in (1, 3, 7, 13)]
+        [
+            chance.integers(Tokenizer.unknown + 1, size, min(n, most - 1)).tolist()
+            for n in (1, 3, 7, 13)
+        ]
         for size, most in zip(sizes, lengths(recipe), strict=True)
     )
     ours = [*chain(*nearness.forced(model, sources, targets))]
@@ -214,7 +216,11 @@ class Engine:
 
         Without `log_probs`, which take a pass of their own, those of each hypothesis are empty.
         """
-        if (request.start, request.end, request.forbidden) != (START, END, FORBIDDEN):
+        if (request.start, request.end, request.forbidden) != (
+            Tokenizer.start,
+            Tokenizer.end,
+            FORBIDDEN,
+        ):
             raise ValueError("the model was converted for other start, end or forbidden tokens")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
@@ -226,7 +232,7 @@ class Engine:
         for cap in sorted({cap for cap in caps if cap > 0}, reverse=True):
             group = [n for n, own in enumerate(caps) if own == cap and sources[n]]
             results = self._translator.translate_batch(
-                [names([*sources[n], END]) for n in group],
+                [names([*sources[n], Tokenizer.end]) for n in group],
                 max_decoding_length=cap,
                 min_decoding_length=min(minimum, cap),
                 max_batch_size=self._batch,
@@ -262,7 +268,7 @@ class Engine:
     ) -> list[list[float]]:
         """log p of each target's tokens and of its end; forbidden ones have none."""
         results = self._translator.score_batch(
-            [names([*source, END]) for source in sources],
+            [names([*source, Tokenizer.end]) for source in sources],
             [names(target) for target in targets],
             max_input_length=0,
             max_batch_size=self._batch,
@@ -303,7 +309,7 @@ def _hypotheses(result: Any) -> list[Hypothesis]:
     found = []
     for written, score in zip(result.hypotheses, result.scores, strict=True):
         symbols = tuple(map(int, written))
-        finished = symbols[-1] == END
+        finished = symbols[-1] == Tokenizer.end
         if not isfinite(score):
             raise impossible()
         found.append(Hypothesis(symbols[: len(symbols) - finished], score, (), finished))
@@ -392,12 +398,8 @@ def add_shortlist(run: Run, folder: Path) -> None:
     store = run.folder / "store"
     if not store.is_dir():
         raise UserError(f"shortlist: it is learnt from the training data, and {store} is not there")
-    task: Any = run.task
-    stored = [
-        TokenStore(store, f"train.{side}", range(UNKNOWN, len(by)))
-        for side, by in zip(SIDES, (task.source, task.target), strict=True)
-    ]
-    shortlists.write(*shortlists.sample(*stored), folder)
+    stored = Stored(run.folder, "train", run.task.fields)
+    shortlists.write(*shortlists.sample(stored.store), folder)
 
 
 def _identity(weights: str, recipe: Recipe) -> str:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from tokenizers import Tokenizer as Library, decoders, normalizers
 
 from regard import __version__
-from regard.data.tokenizers import END, Tokenizer
+from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.interop.conversion import Quantization, missing
 from regard.interop.ctranslate2 import (
@@ -24,7 +24,7 @@ from regard.interop.kept import whole
 from regard.interop.nearness import Nearness, measure
 from regard.recipe import checked
 from regard.runs import Run
-from regard.tasks.translate import SIDES, Task
+from regard.tasks.translate import Task
 
 
 def export(
@@ -48,8 +48,8 @@ def export(
     try:
         with whole(folder) as writing:
             convert(model, recipe, writing, quantization)
-            for side, tokenizer in zip(SIDES, (task.source, task.target), strict=True):
-                _alone(tokenizer, writing / f"{side}.tokenizer.json")
+            for side, field in task.fields.items():
+                _alone(field.tokenizer, writing / f"{side}.tokenizer.json")
             if shortlist:
                 add_shortlist(run, writing)
             found = measure(task, model, Engine(writing, shortlist=shortlist), search)
@@ -61,7 +61,7 @@ def export(
                 "regard": __version__,
                 "quantization": quantization,
                 "parity": asdict(found),
-                "end": str(END),
+                "end": str(Tokenizer.end),
                 "longest": recipe.task.data.max_length,
                 "output": asdict(recipe.task.output),
                 "search": options(search) | {"use_vmap": shortlist},

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from regard.data.tokenizers import END
+from regard.data.tokenizers import Tokenizer
 from regard.interop import nearness, shortlist
 from regard.interop.conversion import library, names
 from regard.train import manifest
@@ -146,7 +146,7 @@ def _is_shortlist(path: Path, source: int, target: int) -> bool:
         for number, line in enumerate(lines):
             key, _, symbols = line.removesuffix("\n").partition("\t")
             found = set(symbols.split(" "))
-            first = key == "" and str(END) in found
+            first = key == "" and str(Tokenizer.end) in found
             if not (found <= allowed and (key in keys if number else first)):
                 return False
     return path.stat().st_size > 0

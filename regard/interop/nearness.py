@@ -5,7 +5,6 @@ Both are given the outputs that the original finds, and asked how probable each 
 both find the same.
 """
 
-import copy
 import hashlib
 import json
 import math
@@ -13,21 +12,21 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
-from regard.data.tokenizers import UNKNOWN
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.translation import batch_of
 from regard.errors import UserError
 from regard.interop.conversion import FORBIDDEN, computable, library
 from regard.model import Model
 from regard.recipe import checked
-from regard.recipe.parts import Part, module
-from regard.search import Hypothesis
-from regard.tasks.translate import Task, collate
+from regard.recipe.parts import Part
+from regard.tasks.translate import Task
 from regard.train.device import processor
 
 if TYPE_CHECKING:
@@ -96,22 +95,17 @@ class Nearness:
 
 def measure(task: Task, model: Model, engine: "Engine", search: Part) -> Nearness:
     """Compare an engine with the original and our own search."""
-    task = copy.copy(task)
-    task.choices = None  # CTranslate2 writes any text
+    write = replace(task.translator, choices=None)  # CTranslate2 writes any text
     sources, basis = samples(task)
-    request = task.request(model, sources, [[] for _ in sources], list(range(len(sources))))
-    with torch.inference_mode():
-        batch = collate(sources, [[] for _ in sources], range(len(sources))).to(model.device)
-        found: list[list[Hypothesis]] = module("search", search.kind).search(
-            model.step, model.start(batch), request, search.config
-        )
+    request = write.request(model, sources, [[] for _ in sources], list(range(len(sources))))
+    found = write.search(model, sources, request, search)
     ours = [best[0] for best in found]
     theirs = [best[0] for best in engine.find(sources, request, search, log_probs=False)]
     outputs = [h.tokens for h in ours]
     lost = [
         before - after
         for h, original, other in zip(
-            ours, forced(model, sources, outputs), engine.score(sources, outputs), strict=True
+            ours, forced(task, model, sources, outputs), engine.score(sources, outputs), strict=True
         )
         for before, after in list(zip(original, other, strict=True))[: len(h.tokens) + h.finished]
     ]
@@ -129,13 +123,16 @@ def measure(task: Task, model: Model, engine: "Engine", search: Part) -> Nearnes
 
 
 def forced(
-    model: Model, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    task: Task,
+    model: Model,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
 ) -> list[list[float]]:
     """log p of each target's tokens and of its end; what is forbidden takes no probability."""
     training = model.training
     model.eval()
     with torch.inference_mode():
-        batch = collate(sources, targets, range(len(sources))).to(model.device)
+        batch = batch_of([task.source, task.target], [sources, targets]).to(model.device)
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         logits = model.head.logits(hidden).float()
         logits[..., list(FORBIDDEN)] = -torch.inf
@@ -151,11 +148,11 @@ def samples(task: Task) -> tuple[list[list[int]], Literal["validation", "random"
         lines = [line for line in task.references("validation")[0] if line.strip()]
     except UserError:
         lines = []
-    if found := [row[:longest] for row in task.source.encode(lines[:SAMPLES]) if row]:
+    if found := [row[:longest] for row in task.source.tokenizer.encode(lines[:SAMPLES]) if row]:
         return found, "validation"
-    chance, symbols = np.random.default_rng(1), len(task.source)
+    chance, symbols = np.random.default_rng(1), len(task.source.tokenizer)
     lengths = (min(n + 1, longest) for n in range(SAMPLES))
-    return [chance.integers(UNKNOWN + 1, symbols, n).tolist() for n in lengths], "random"
+    return [chance.integers(Tokenizer.unknown + 1, symbols, n).tolist() for n in lengths], "random"
 
 
 # Kept beside an engine

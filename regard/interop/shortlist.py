@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.dictionary import Dictionary
-from regard.data.store import TokenStore
-from regard.data.tokenizers import END
+from regard.data.store import Store
+from regard.data.tokenizers import Tokenizer
 
 NAME = "vmap.txt"
 """What CTranslate2 calls it: a line for each source token, the first for all of them."""
@@ -31,7 +31,7 @@ def write(sources: Sequence[Ints], targets: Sequence[Ints], folder: Path) -> Non
     """Learn from pairs of sentences, and write the list into `folder`."""
     symbols, counts = np.unique(np.concatenate(targets), return_counts=True)
     always = symbols[np.argsort(-counts, kind="stable")][:ALWAYS]
-    lines = [_line("", np.append(END, always))]
+    lines = [_line("", np.append(Tokenizer.end, always))]
     for symbol, allowed in Dictionary.learn(sources, targets).entries(EACH):
         lines.append(_line(str(symbol), allowed))
     (folder / NAME).write_text("".join(lines), encoding="utf-8", newline="\n")
@@ -41,9 +41,10 @@ def _line(key: str, allowed: Ints) -> str:
     return f"{key}\t{' '.join(map(str, allowed))}\n"
 
 
-def sample(sources: TokenStore, targets: TokenStore) -> tuple[list[Ints], list[Ints]]:
+def sample(store: Store) -> tuple[list[Ints], list[Ints]]:
     """Pairs from all over the text, as many as have `LINKS` pairs of tokens."""
-    order = np.random.default_rng(1).permutation(len(sources))
-    links = np.cumsum((sources.lengths[order] + 1) * targets.lengths[order])
+    order = np.random.default_rng(1).permutation(len(store))
+    source, target = (store.lengths(side)[order] for side in ("source", "target"))
+    links = np.cumsum((source + 1) * target)
     chosen = order[: max(1, int(np.searchsorted(links, LINKS, side="right")))].tolist()
-    return [sources[n] for n in chosen], [targets[n] for n in chosen]
+    return store.read("source", chosen), store.read("target", chosen)

@@ -26,7 +26,8 @@ NAMES = {
     "decoders": ("Decoder",),
     "heads": ("Head",),
     "search": ("search",),
-    "tasks": ("Task", "PARTS", "SIDES", "metrics", "check", "prepare"),
+    "fields": ("Field",),
+    "tasks": ("Task", "PARTS", "metrics", "check", "plan"),
 }
 """The rooms that a part may be for, and what it must have beside a Config."""
 _folders: list[Path] = []

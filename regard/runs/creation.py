@@ -3,7 +3,7 @@
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +14,23 @@ import torch
 from regard import __version__
 from regard.data import vectors
 from regard.data.readers import Report
+from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
+from regard.examples.raw import Raw
+from regard.fields import text, words
 from regard.model import Model, build
 from regard.recipe import checked, config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
+from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
 
+Check = Callable[[Mapping[str, Raw]], Iterable[Mapping[str, Any]]]
+"""What was read of each part ↦ what is to be said of it; it may refuse."""
 VECTORS = "store/vectors.txt"
 """Those of the pretrained vectors that training reads."""
 
@@ -33,7 +39,7 @@ def create(
     folder: Path,
     recipe: Recipe,
     base_run: "Run | None",
-    findings: Sequence[Mapping[str, Any]],
+    check: Check | None,
 ) -> None:
     """See `Run.create`."""
     if folder.exists() and not folder.is_dir():
@@ -49,7 +55,7 @@ def create(
         with lock.held(folder):
             _must_be_empty(folder)  # still, now that nobody else can fill it
             try:
-                _fill(folder, recipe, base_run, findings)
+                _fill(folder, recipe, base_run, check)
             except BaseException:
                 with suppress(UserError):
                     lock.check(folder)  # what has taken its name meanwhile is not ours
@@ -82,13 +88,13 @@ def _empty(folder: Path | None, made: Iterable[Path]) -> None:
             new.rmdir()
 
 
-def _fill(
-    folder: Path, recipe: Recipe, base_run: "Run | None", findings: Sequence[Mapping[str, Any]]
-) -> None:
+def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | None) -> None:
     """Put all that a new run needs into its folder."""
     with recipe.place.located():
         base = base_run.folder if base_run else None
-        report = module("tasks", recipe.kind).prepare(recipe.task, folder, base)
+        found = list[Mapping[str, Any]]()
+        plan = module("tasks", recipe.kind).plan(recipe.task)
+        report = plan.prepare(folder, base, check and (lambda raw: found.extend(check(raw))))
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins
@@ -96,7 +102,7 @@ def _fill(
             _keep_vectors(folder, recipe, task, model)
     if base_run is not None:
         checkpoint.save(folder / "start", base_run.read("final", Checkpoint.weights), {})
-    _write(folder / "data.json", _findings(report) | {"findings": list(findings)})
+    _write(folder / "data.json", _findings(report) | {"findings": found})
     _write(folder / "environment.json", environment())
     hidden = folder / manifest.HIDDEN_RECIPE
     hidden.write_text(config.dump(recipe), encoding="utf-8", newline="\n")
@@ -107,9 +113,15 @@ def _keep_vectors(folder: Path, recipe: Recipe, task: Any, model: Model) -> None
     """Those of the pretrained vectors, where the recipe names a file, that training will read."""
     if not (path := getattr(recipe.model.input.config, "vectors", "")):
         return
-    embedding = getattr(model.input, "embedding", None)
-    if embedding is not None and hasattr(task, "source"):
-        vectors.keep(Path(path), task.source, embedding.weight.shape[1], folder / VECTORS)
+    embedding, by = getattr(model.input, "embedding", None), vocabulary(task)
+    if embedding is not None and by is not None:
+        vectors.keep(Path(path), by, embedding.weight.shape[1], folder / VECTORS)
+
+
+def vocabulary(task: Task) -> Tokenizer | None:
+    """The words of what the model reads, if it reads text."""
+    read = next((f for f in task.fields.values() if f.name == task.sizes.reads), None)
+    return read.tokenizer if isinstance(read, text.Field | words.Field) else None
 
 
 def _continued(recipe: Recipe, base_run: "Run") -> Recipe:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -56,14 +56,14 @@ class Run:
         folder: Path,
         recipe: Recipe,
         base_run: "Run | None" = None,
-        findings: Sequence[Mapping[str, Any]] = (),
+        check: creation.Check | None = None,
     ) -> "Run":
         """Prepare everything that training needs; nothing is left behind if that fails.
 
-        The model of `base_run` is what it begins with. `findings` are what `regard doctor` said of
-        the data; the run keeps them.
+        The model of `base_run` is what it begins with. `check` is given what was read of the data
+        before anything is learnt from it; the run keeps what it finds.
         """
-        creation.create(folder, recipe, base_run, findings)
+        creation.create(folder, recipe, base_run, check)
         return cls(folder)
 
     @property

@@ -12,7 +12,7 @@ from regard.data import vectors
 from regard.errors import UserError, advised
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.runs.creation import VECTORS
+from regard.runs.creation import VECTORS, vocabulary
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
 from regard.tasks import Carries, Task
@@ -106,7 +106,7 @@ def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
     """Pretrained vectors for the words that have one, where the recipe names a file."""
-    part, words = run.recipe.model.input, getattr(task, "source", None)
+    part, words = run.recipe.model.input, vocabulary(task)
     path = getattr(part.config, "vectors", "") if part else ""
     embedding = getattr(model.input, "embedding", None)
     if path and words is not None and embedding is not None:

@@ -195,7 +195,9 @@ def parsed(field: Field, texts: Sequence[str], numbers: Sequence[int] | None = N
         try:
             found.append(field.parse(text))
         except ValueError as error:
-            raise UserError(f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”") from None
+            raise UserError(
+                f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
+            ) from None
     return found
 
 

@@ -7,42 +7,41 @@ lines are one running text, in which END is what stands between two of them.
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional as F
 
 from regard.data import batching, files, stream, tokenizers
-from regard.data.readers import Report
-from regard.data.store import TokenStore, read_texts, write_texts
-from regard.data.texts import HeldOut, Texts, collate, spelling
-from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
-from regard.decoding.continuation import CHUNK, Asked, follow
+from regard.data.batching import by_length
+from regard.data.readers import Policy, Report, parallel
+from regard.data.store import read_texts
+from regard.data.texts import HeldOut
+from regard.decoding import continuation
+from regard.decoding.continuation import Asked, follow
+from regard.decoding.likelihood import Text, log_probs, measured
 from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Plan, watched
+from regard.examples.stored import Stored, collate
+from regard.fields import Example, text
+from regard.inspect import reading
+from regard.inspect.reading import Reading
 from regard.metrics import VERSION, Direction, Score, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Length
-from regard.search import Hypothesis
-from regard.tasks import Prediction, check_head, check_positions, check_written
+from regard.search import Hypothesis, Request
+from regard.tasks import Prediction, check_head, check_positions, check_written, positions
 from regard.train import health
-from regard.types import Batch, Batches, Carry, Head, Sizes, Terms
+from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
-SIDES = ("target",)
-BLOCK = 2048
-VALIDATION = "validation.text"
-"""In the run's store: the lines of the validation part."""
-POSITIONS = 1024
-"""Positions whose logits are held at once."""
+EARLIER = "validation.text"
+"""Where earlier versions kept the lines of the validation part."""
 PLACES, PROMPT, LENGTH = 16, 32, 16
 """In validation: where continuations are asked for, after how many tokens, and their length."""
 
@@ -76,10 +75,6 @@ class Config:
     output: Output
     """How long a continuation is."""
 
-    @property
-    def texts(self) -> Texts:
-        return Texts(self.data, self.held_out, self.unit == "stream")
-
 
 def metrics(config: Config) -> dict[str, Direction]:
     return {"nll": "lower", "perplexity": "lower", "bits_per_character": "lower"}
@@ -111,59 +106,32 @@ def _check_decoder(recipe: Recipe) -> None:
             raise RecipeError(f"model.decoder.{name}: a language model has no memory to look at")
 
 
-def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
-    """Read the data, train the tokenizer, write the store: all of it into `folder`.
-
-    The tokenizer of the run `given` is taken instead, if it is there.
-    """
-    texts = config.texts
-    for part in files.PARTS:
-        if texts.has(part) and next(texts.lines(part, Report()), None) is None:
-            raise UserError(f"held_out: no line is left for the {part} part")
-    if given is not None:
-        tokenizer = Tokenizer.load(given / "target.tokenizer.json", config.tokenizer)
-    else:
-        lines = texts.lines("train", Report())
-        tokenizer = Tokenizer.train(config.tokenizer, (line.text for line in lines))
-    tokenizer.save(folder / "target.tokenizer.json")
-    report = Report()
-    rows = ([symbols] for symbols in _encode(config, tokenizer, report))
-    TokenStore.write(folder / "store", ["train.target"], len(tokenizer), rows)
-    report.used = len(TokenStore(folder / "store", "train.target"))
-    if not report.used:
-        raise UserError("data.train: no line is left to learn from")
-    if texts.has("validation"):
-        checked = Report()
-        found = [[line.text] for line in texts.lines("validation", checked)]
-        write_texts(folder / "store", [VALIDATION], found)
-        if config.data.validation:  # else it was read with the training files
-            report.include(checked)
-    if config.unit == "stream":
-        report.counts.pop("empty text", None)  # met, but not left out
-    return report
+def plan(config: Config) -> Plan:
+    """Lines, each a text of its own, or all of them one running text."""
+    running = config.unit == "stream"
+    target = text.Field("target", config.tokenizer, "ended", running=running)
+    return Plan(
+        fields={"target": target},
+        data=config.data,
+        read=lambda part, report: _read(config, part, "skip", report),
+        held_out=config.held_out,
+        limited=not running,
+        watched=sys.maxsize,
+    )
 
 
-def _encode(config: Config, by: Tokenizer, report: Report) -> Iterator[list[int]]:
-    """Tokens of each line to learn from, its end among them."""
-    data, lines = config.data, config.texts.lines("train", report)
-    while block := list(islice(lines, BLOCK)):
-        encoded = by.encode([line.text for line in block])
-        for line, symbols in zip(block, encoded, strict=True):
-            if config.unit == "stream":
-                yield [*symbols, END]
-            elif data.admits(len(symbols), line.path, line.number, line.text, report):
-                yield [*symbols[: data.max_length], END]
-
-
-class Text(NamedTuple):
-    """A text as the model says it."""
-
-    symbols: list[int]
-    """Its end is the last."""
-    characters: int
-    """The ends of its lines count as one each."""
-    spelling: int
-    """Bits on top of those of the tokens, for what is unknown."""
+def _read(
+    config: Config, part: files.Part, broken: Literal["refuse", "skip"], report: Report
+) -> Iterator[Example]:
+    """The lines of a part's own files. Of running text even empty ones are kept."""
+    data, running = config.data, config.unit == "stream"
+    policy = Policy(broken=broken, empty="keep" if running else "skip")
+    for path in data.paths(part):
+        rows = parallel([path], data.columns or ("text",), policy, report, header=data.header)
+        for number, line in rows:
+            yield Example(((path, number),), line)
+    if running:
+        report.forget("empty text")  # seen, but not left out
 
 
 class Task:
@@ -174,26 +142,22 @@ class Task:
     reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder = config, folder
-        self.target = Tokenizer.load(folder / "target.tokenizer.json", config.tokenizer)
-        self.sizes = Sizes({"target": self.target.size()}, writes="target")
+        self.config, self.folder, self.plan = config, folder, plan(config)
+        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        self.target: text.Field = self.fields["target"]
+        self.by = self.target.tokenizer
+        self.sizes = Sizes({"target": self.target.size}, writes="target")
         self.running = config.unit == "stream"
-        self.before = END if self.running else START
-        """What is read before the first symbol: in running text, the end of another line."""
+        self.before = self.target.before
 
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        longest = sys.maxsize if self.running else self.config.data.max_length + 1
-        symbols = range(END, len(self.target))
-        store = TokenStore(self.folder / "store", "train.target", symbols, longest, END)
+        stored = Stored(self.folder, "train", self.fields, self.config.data.max_length)
         if self.running:
-            return stream.Streams(store.tokens, self.before, self.config.stream, seed)
-
-        def make(ids: Sequence[int]) -> Batch:
-            return collate([store[n] for n in ids], self.before, ids)
-
-        return batching.Batches(store.lengths[:, None], make, self.config.batch, seed)
+            tokens = stored.store.flat("target")
+            return stream.Streams(tokens, self.before, self.config.stream, seed)
+        return stored.batches(self.config.batch, seed, _count)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y), the true beginning of y being given at each place.
@@ -208,27 +172,40 @@ class Task:
         terms = model.head.loss(hidden, batch["target_out"], batch["target_mask"])
         return terms, model.decoder.carry(state) if self.running else None
 
+    def _batch(self, rows: Sequence[Sequence[int]]) -> Batch:
+        """Texts with their ends."""
+        return collate([self.target], [{"target": row} for row in rows], range(len(rows)), _count)
+
+    def _handed(self, model: Model) -> dict[str, torch.Tensor]:
+        """What a text hands on to the next."""
+        assert model.decoder is not None
+        return model.decoder.carry(model.start(self._batch([[self.by.end]]).to(model.device)))
+
     def carried(self, model: Model) -> dict[str, tuple[int, ...]]:
         """The shapes of what a chunk of running text hands on to the next; nothing of lines."""
         if not self.running:
             return {}
-        assert model.decoder is not None
-        first = collate([[END]], self.before, [0]).to(model.device)
-        one = model.decoder.carry(model.start(first))
-        return {name: (self.config.stream.streams, *t.shape[1:]) for name, t in one.items()}
+        streams = self.config.stream.streams
+        return {name: (streams, *t.shape[1:]) for name, t in self._handed(model).items()}
+
+    def window(self, model: Model) -> int | None:
+        """How many tokens a model can hold that hands nothing on; None for one that does."""
+        if self._handed(model):
+            return None
+        return self.config.stream.length if self.running else self.config.data.max_length + 1
 
     def validate(self, model: Model) -> dict[str, float]:
-        if not self.config.texts.has("validation"):
+        if not self.plan.has("validation"):
             return {}
-        texts = self._encode(self._validation())
-        return self._likelihood(model, texts) | self._alike(model, [text.symbols for text in texts])
+        texts = self._measured(self._validation())
+        return self._likelihood(model, texts) | self._alike(model, [text.tokens for text in texts])
 
     def _validation(self) -> list[str]:
         """The validation part as it was when the run was made; an older run reads the files."""
-        stored = read_texts(self.folder / "store", [VALIDATION])
-        if stored is None:
+        found = watched(self.folder, self.fields) or read_texts(self.folder / "store", [EARLIER])
+        if found is None:
             return self.references("validation")[0]
-        return self._joined([line for (line,) in stored])
+        return self._joined([line for (line,) in found])
 
     def _alike(self, model: Model, rows: Sequence[list[int]]) -> dict[str, float]:
         """Whether what the model would go on with is the same at many places of these texts."""
@@ -247,10 +224,9 @@ class Task:
 
     def references(self, part: files.Part) -> tuple[list[str]]:
         """The texts of a part: its lines, or all of it as one running text."""
-        texts = self.config.texts
-        if not texts.has(part):
-            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
-        return (self._joined([line.text for line in texts.lines(part, Report())]),)
+        rule = self.config.data.on_bad_line
+        strict = replace(self.plan, read=lambda p, report: _read(self.config, p, rule, report))
+        return (self._joined([each.values[0] for each in strict.whole(part)]),)
 
     def _joined(self, lines: list[str]) -> list[str]:
         """The texts that lines are: each of them one, or all of them together."""
@@ -258,35 +234,16 @@ class Task:
 
     def symbols(self, part: files.Part) -> list[list[int]]:
         """What a model reads of each text of a part."""
-        return [text.symbols for text in self._encode(self.references(part)[0])]
+        return [text.tokens for text in self._measured(self.references(part)[0])]
 
-    def _encode(self, texts: Sequence[str]) -> list[Text]:
-        found = []
-        for text in texts:
-            lines = text.split("\n")
-            encoded = self.target.encode(lines)
-            symbols = [symbol for row in encoded for symbol in (*row, END)]
-            pairs = zip(lines, encoded, strict=True)
-            extra = sum(spelling(self.target.words(x), row) for x, row in pairs if UNKNOWN in row)
-            found.append(Text(symbols, sum(len(self._told(line)) + 1 for line in lines), extra))
-        return found
+    def _measured(self, texts: Sequence[str]) -> list[Text]:
+        return measured(self.by, texts, words=self.config.tokenizer.kind == "word")
 
-    def _told(self, line: str) -> str:
-        """What its tokens tell of a line: those of words, not how many blanks part them."""
-        return " ".join(line.split()) if self.config.tokenizer.kind == "word" else line
-
-    def _decode(self, symbols: Sequence[int]) -> str:
+    def _decode(self, tokens: Sequence[int]) -> str:
         lines: list[list[int]] = [[]]
-        for symbol in symbols:
-            lines.append([]) if symbol == END else lines[-1].append(symbol)
-        return "\n".join(map(self.target.decode, lines))
-
-    def window(self, model: Model) -> int | None:
-        """How many tokens a model can hold that hands nothing on; None for one that does."""
-        assert model.decoder is not None
-        if model.decoder.carry(model.start(collate([[END]], self.before, [0]).to(model.device))):
-            return None
-        return self.config.stream.length if self.running else self.config.data.max_length + 1
+        for token in tokens:
+            lines.append([]) if token == self.by.end else lines[-1].append(token)
+        return "\n".join(map(self.by.decode, lines))
 
     def _read(
         self, model: Model, rows: Sequence[Sequence[int]], size: int = 64
@@ -296,20 +253,19 @@ class Task:
         A model that hands on its state knows all of them. Any other reads windows as long as
         those that it has learnt from, and knows at least half a window, but at a row's beginning.
         """
-        order = sorted(range(len(rows)), key=lambda n: (len(rows[n]), n))
         window = self.window(model)
-        found: dict[int, NDArray[np.float32]] = {}
-        for start in range(0, len(order), size):
-            ids = order[start : start + size]
-            batch = collate([rows[n] for n in ids], self.before, ids).to(model.device)
+
+        def read(ids: list[int]) -> list[NDArray[np.float32]]:
+            batch = self._batch([rows[n] for n in ids]).to(model.device)
             table = log_probs(model, batch, window).cpu().numpy()
-            found |= {n: line[: len(rows[n])] for n, line in zip(ids, table, strict=True)}
-        return [found[n] for n in range(len(rows))]
+            return [line[: len(rows[n])] for n, line in zip(ids, table, strict=True)]
+
+        return by_length([len(row) for row in rows], size, read)
 
     def _likelihood(self, model: Model, texts: list[Text], size: int = 64) -> dict[str, float]:
         """Means over all tokens, and over all characters."""
         model.eval()
-        found = self._read(model, [text.symbols for text in texts], size)
+        found = self._read(model, [text.tokens for text in texts], size)
         nats = -math.fsum(float(row.sum(dtype=np.float64)) for row in found)
         mean = nats / sum(map(len, found))
         bits = nats / math.log(2) + sum(text.spelling for text in texts)
@@ -323,9 +279,9 @@ class Task:
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Perplexity and bits per character of a part. Nothing is predicted."""
-        texts = self._encode(self.references(part)[0])
+        texts = self._measured(self.references(part)[0])
         figures = self._likelihood(model, texts, batch)
-        symbols = [symbol for text in texts for symbol in text.symbols]
+        symbols = [token for text in texts for token in text.tokens]
         window = self.window(model)
         about = {
             "unit": self.config.unit,
@@ -333,7 +289,7 @@ class Task:
             "case": "lc" if self.config.tokenizer.lowercase else "mixed",
             "symbols": len(symbols),
             "characters": sum(text.characters for text in texts),
-            "unknown": f"{symbols.count(UNKNOWN)}-spelt",
+            "unknown": f"{symbols.count(self.by.unknown)}-spelt",
             "version": VERSION,
         }
         signature = "|".join(f"{name}:{value}" for name, value in about.items())
@@ -348,19 +304,19 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability, perplexity and bits per character of each text, its end included."""
         model.eval()
-        encoded = self._encode(texts)
-        found = self._read(model, [text.symbols for text in encoded], batch)
-        for text, row in zip(encoded, found, strict=True):
+        encoded = self._measured(texts)
+        found = self._read(model, [text.tokens for text in encoded], batch)
+        for each, row in zip(encoded, found, strict=True):
             total = float(row.sum(dtype=np.float64))
-            bits = text.spelling - total / math.log(2)
+            bits = each.spelling - total / math.log(2)
             yield {
-                "status": "unknown" if UNKNOWN in text.symbols else "ok",
+                "status": "unknown" if self.by.unknown in each.tokens else "ok",
                 "log_prob": total,
                 "perplexity": perplexity(-total / len(row)),
-                "bits_per_character": bits / text.characters,
+                "bits_per_character": bits / each.characters,
                 "bits": bits,
-                "characters": text.characters,
-                "tokens": self.target.pieces(text.symbols),
+                "characters": each.characters,
+                "tokens": self.by.pieces(each.tokens),
                 "log_probs": row.tolist(),
             }
 
@@ -379,23 +335,21 @@ class Task:
         """What follows each input, in order: input and output together are the text.
 
         An empty input has something follow, too: a text from its beginning. What the vocabulary
-        lacks is read as the unknown symbol, and the status says so. The score is that of the
+        lacks is read as the unknown token, and the status says so. The score is that of the
         output alone, given the input.
         """
         most = self.config.output.length if length is None else length
         if most < 1:
             raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
-        prompts = [text.symbols[:-1] for text in self._encode(inputs)]
-        order = sorted(range(len(prompts)), key=lambda n: (len(prompts[n]), n))
-        found: dict[int, Prediction] = {}
-        for start in range(0, len(order), batch):
-            ids = order[start : start + batch]
+        prompts = [text.tokens[:-1] for text in self._measured(inputs)]
+
+        def continued(ids: list[int]) -> list[Prediction]:
             chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
             best = self._continue(model, chosen, numbers, search, most)
-            found |= {n: self._prediction(prompts[n], b) for n, b in zip(ids, best, strict=True)}
-        for n in range(len(prompts)):
-            yield found[n]
+            return [self._prediction(*each) for each in zip(chosen, best, strict=True)]
+
+        yield from by_length([len(prompt) for prompt in prompts], batch, continued)
 
     def _continue(
         self,
@@ -408,12 +362,17 @@ class Task:
         """Continuations, best first, without their prompts."""
         asked = Asked(
             length=length,
-            end=PAD if self.running else END,  # running text has no end, and PAD is forbidden
-            forbidden=(PAD, START, UNKNOWN),
+            end=self._end,
+            forbidden=self.by.unwritten,
             window=self.window(model),
         )
         texts = [[self.before, *prompt] for prompt in prompts]
         return follow(model, texts, numbers, search, asked)
+
+    @property
+    def _end(self) -> int:
+        """What ends an output: running text has no end, and what pads is never written."""
+        return self.by.pad if self.running else self.by.end
 
     def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
         before = self._decode(prompt)
@@ -425,38 +384,51 @@ class Task:
         ]
         return Prediction(
             text=texts[0],
-            status="unknown" if UNKNOWN in prompt else "ok" if ended or self.running else "capped",
+            status="unknown"
+            if self.by.unknown in prompt
+            else "ok"
+            if ended or self.running
+            else "capped",
             score=first.score,
-            tokens=self.target.pieces([*first.tokens, END] if ended else first.tokens),
+            tokens=self.by.pieces([*first.tokens, self.by.end] if ended else first.tokens),
             log_probs=list(first.log_probs),
-            source=self.target.pieces(prompt),
+            source=self.by.pieces(prompt),
             alternatives=alternatives if len(best) > 1 else [],
         )
 
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """The text is given, what follows is the model's, or `target`; both are read alike."""
+        prompt, beam = self._measured([text])[0].tokens[:-1], None
+        if target is None:
+            request = Request(
+                start=(prompt or [self.before])[-1],
+                end=self._end,
+                caps=[max(1, min(length, positions(model.decoder) - len(prompt)))],
+                forbidden=self.by.unwritten,
+                numbers=(0,),
+                device=model.device,
+            )
+            with torch.inference_mode():
+                state = continuation.read(model, [[self.before, *prompt]])
+            best, beam = reading.best(model, state, request, search, self.by)
+            said = [*prompt, *best.tokens, *([self.by.end] if best.finished else [])]
+        else:
+            said = self._measured([text + target])[0].tokens[:-1]
+        if not said:
+            raise UserError("inspect: there is nothing to read")
+        return reading.written(
+            self._batch([said]).to(model.device),
+            text,
+            said,
+            self.by,
+            start=self.before,
+            prompt=len(prompt),
+            given=len(prompt) if target is None else len(said),
+            beam=beam,
+        )
 
-def log_probs(model: Model, batch: Batch, window: int | None) -> Float[Tensor, "B T"]:
-    """log p of every token of a batch, read in windows that overlap by half, or with the state
-    handed on from chunk to chunk."""
-    read, said = batch["target_in"], batch["target_out"]
-    length, overlap = (window, window // 2) if window else (CHUNK, 0)
-    found = []
-    with torch.inference_mode():
-        fresh = state = model.start(batch)
-        for first, new, end in stream.windows(said.shape[1], length, overlap):
-            hidden, after = model.decode(read[:, first:end], state)
-            found.append(_chosen(model.head, hidden[:, new - first :], said[:, new:end]))
-            state = fresh if window else after
-        return torch.cat(found, 1)
 
-
-def _chosen(
-    head: Head, hidden: Float[Tensor, "B T D"], said: Int[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
-    """log p(said | hidden), never with the logits of many positions at once."""
-    states, symbols = hidden.flatten(0, 1), said.flatten()
-    blocks = [slice(n, n + POSITIONS) for n in range(0, len(symbols), POSITIONS)]
-    losses = [
-        F.cross_entropy(head.logits(states[block]).float(), symbols[block], reduction="none")
-        for block in blocks
-    ]
-    return -torch.cat(losses).view_as(said)
+def _count(arrays: Any) -> int:
+    return int(arrays["target_mask"].sum())

@@ -322,19 +322,19 @@ class Task:
         sentences = [self.source.parse(line) for line in inputs]
         given = [self.tags.parse(line) for line in outputs]
         rule = "wrong" if self.config.labels.unseen == "wrong" else "never"
-        for n, (sentence, tags) in enumerate(zip(sentences, given, strict=True), 1):
-            if len(sentence) != len(tags):
-                raise UserError(f"line {n}: {len(sentence)} words, but {len(tags)} tags")
-            self.tags.refuse(tags, f"line {n}", rule)
+        for n, (sentence, said) in enumerate(zip(sentences, given, strict=True), 1):
+            if len(sentence) != len(said):
+                raise UserError(f"line {n}: {len(sentence)} words, but {len(said)} tags")
+            self.tags.refuse(said, f"line {n}", rule)
         tagged = self._tag(model, self._rows(sentences, given), batch)
-        for tags, said in zip(given, tagged, strict=True):
-            pairs = zip(said.given.tolist(), tags, strict=True)
+        for names, found in zip(given, tagged, strict=True):
+            pairs = zip(found.given.tolist(), names, strict=True)
             chances = [chance for chance, tag in pairs if self.tags.knows(tag)]
             total = math.fsum(chances) if chances else None
             yield {
                 "log_prob": total,
                 "perplexity": None if total is None else perplexity(-total / len(chances)),
-                "tokens": list(tags),
+                "tokens": list(names),
                 "log_probs": chances,
             }
 

@@ -1,34 +1,34 @@
 """Translate: seq2seq, unaligned. Also spelling, pronunciation: anything that is text to text."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from regard.data import batching, files, pairs, tokenizers
-from regard.data.batching import Batches
-from regard.data.pairs import Pair, Pairs
-from regard.data.readers import Finding, Policy, Report, suffix
-from regard.data.store import TokenStore, pad, read_texts, write_texts
-from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
-from regard.decoding.alignment import align
+from regard.data.batching import Batches, by_length
+from regard.data.labelled import SKIP
+from regard.data.readers import Policy, Report, parallel, suffix
+from regard.data.store import read_texts
 from regard.decoding.choices import Choices
 from regard.decoding.parallel_batches import parallel_batches
+from regard.decoding.translation import Finder, Output, Translator, batch_of, check_choices
 from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Fields, Plan, watched
+from regard.examples.raw import Raw
+from regard.examples.stored import Stored, collate
+from regard.fields import Example, text
+from regard.inspect import reading
+from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, perplexity
 from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.recipe.values import Factor, LengthOrZero
-from regard.search import Hypothesis, Request
+from regard.search import Hypothesis
 from regard.tasks import (
     Prediction,
     check_head,
@@ -46,25 +46,8 @@ PARTS = {
     "head": "vocabulary",
 }
 SIDES = pairs.SIDES
-Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
-"""Another engine's search: hypotheses for source tokens (the end not among them)."""
-WATCHED = [f"validation.{side}.text" for side in SIDES]
-"""In a run's store: the pairs of the validation part that are translated while training."""
-CHOICES = "choices.txt"
-"""In a run's folder: the texts that may be written, if not any may."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """How long an output may become: factor × the source's tokens + extra; or what it may be."""
-
-    factor: Factor = 2.0
-    """Tokens of output for each token of input."""
-    extra: LengthOrZero = 10
-    """Tokens on top of that."""
-    choices: str = ""
-    """A file, beside those of the data, of all that may be written, one text to a line, such as
-    the words of a language: search looks for the best of them. By default, any text may be."""
+EARLIER = [f"validation.{side}.text" for side in SIDES]
+"""Where earlier versions kept the pairs of the validation part that are translated in training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,23 +92,15 @@ def check(recipe: Recipe) -> None:
     check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
-    if "nbest" in config.evaluation.metrics and getattr(config.search.config, "nbest", 1) < 2:
+    if "nbest" in config.evaluation.metrics and (
+        config.search.kind != "beam" or config.search.config.nbest < 2
+    ):
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
-    _check_choices(config.output.choices != "", config.search)
+    check_choices(config.output.choices != "", config.search)
     _check_files(config.data)
     _check_positions(recipe)
-
-
-def _check_choices(bound: bool, search: Part, length: int | None = None) -> None:
-    """Choices say how long an output may be: another word on it would leave some unfinished."""
-    said = "the choices say how long an output may be"
-    minimum: int = getattr(search.config, "min_length", 0)
-    if bound and minimum:
-        raise RecipeError(f"search.min_length: {said}; set it to 0")
-    if bound and length is not None:
-        raise RecipeError(f"length: {said}; leave it out")
 
 
 def _check_files(data: files.Config) -> None:
@@ -148,66 +123,52 @@ def _check_positions(recipe: Recipe) -> None:
     check_positions(recipe, "decoder", max(longest + 1, written), why)
 
 
-def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
-    """Read the data, train the tokenizers, write the stores: all of it into `folder`.
+@dataclass(frozen=True, kw_only=True)
+class Pairs(Plan):
+    """Both sides, and what may be written, if not any text may."""
 
-    The tokenizers of the run `given` are taken instead, if it is there.
-    """
-    for part in files.PARTS:
-        config.data.paths(part)
-    choices = config.output.choices and config.data.path(config.output.choices, "output.choices")
-    report, every = Report(), _pairs(config)
-    read = list(every.rows("train", config.data.policy, report))
-    if not read:
-        raise UserError("data.train: no pair of lines is left to learn from")
-    if given is not None:
-        trained = tuple(
-            Tokenizer.load(given / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
-        )
-    elif config.tokenizer.joint:
-        joint = Tokenizer.train(config.tokenizer, (text for _, pair in read for text in pair))
-        trained = (joint, joint)
-    else:
-        sides = zip(*(pair for _, pair in read), strict=True)
-        trained = tuple(Tokenizer.train(config.tokenizer, side) for side in sides)
-    for side, tokenizer in zip(SIDES, trained, strict=True):
-        tokenizer.save(folder / f"{side}.tokenizer.json")
-    every.store("train", folder / "store", trained, read, report)
-    checked, chosen_by = Report(), list[Pair]()
-    if config.data.validation:
-        chosen_by += every.rows("validation", config.data.policy, checked)
-        every.store("validation", folder / "store", trained, chosen_by, checked)
-        if config.evaluation.lines:
-            watched = (pair for _, pair in chosen_by[: config.evaluation.lines])
-            write_texts(folder / "store", WATCHED, watched)
-    if choices:
-        _store_choices(choices, folder, every, trained[1], chosen_by, checked)
-    report.include(checked)
-    return report
+    config: Config
+
+    def finish(self, folder: Path, fields: Fields, raw: Mapping[str, Raw], report: Report) -> None:
+        """Keep what may be written, and report which targets of the validation part may not be."""
+        if listed := self.config.output.choices:
+            path, by = self.data.path(listed, "output.choices"), fields["target"].tokenizer
+            allowed = pairs.listed(path, by, self.data.max_length, report)
+            pairs.write_choices(folder, allowed)
+            answers = self.config.evaluation.answers
+            pairs.report_missing(raw.get("validation", ()), allowed, by, answers, report)
 
 
-def _store_choices(
-    path: Path, folder: Path, every: Pairs, by: Tokenizer, checked: list[Pair], report: Report
-) -> None:
-    """Keep what may be written, and report which targets of the validation part may not be."""
-    allowed = pairs.listed(path, by, every.data.max_length, report)
-    text = "".join(f"{text}\n" for text in allowed)
-    (folder / CHOICES).write_text(text, encoding="utf-8", newline="\n")
-    symbols = set(map(tuple, allowed.values()))
-    for line, (_, target) in checked:
-        if symbols.isdisjoint(map(tuple, by.encode(every.answers(target)))):
-            what = "targets that output.choices lacks"
-            report.add(Finding(every.data.paths("validation")[-1], line, what, target[:60]))
+def plan(config: Config) -> Pairs:
+    """Sources and targets, one vocabulary for both, or one for each."""
+    by, answers = config.tokenizer, config.evaluation.answers
+    fields = {"source": text.Field("source", by), "target": text.Field("target", by, "written")}
+
+    def answer(example: Example) -> Example:
+        source, target = example.values
+        return Example(example.where, (source, answers(target)[0]))
+
+    def both(row: Any) -> list[Any]:
+        back = {"source": row["target"], "target": row["source"]}
+        return [back] if config.pairs.both_directions else []
+
+    return Pairs(
+        config=config,
+        fields=fields,
+        data=config.data,
+        read=lambda part, report: _read(config, part, SKIP, report),
+        joint=SIDES if by.joint else (),
+        answer=answer,
+        also=both,
+        watched=config.evaluation.lines,
+    )
 
 
-def _watched(config: Config) -> Iterator[tuple[str, ...]]:
-    """The pairs of the validation part's files that are translated while training."""
-    rows = _pairs(config).rows("validation", config.data.policy, Report())
-    return (pair for _, pair in islice(rows, config.evaluation.lines))
-
-
-def _pairs(config: Config) -> Pairs:
-    return Pairs(config.data, config.pairs, config.evaluation.answers)
+def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
+    """The pairs of a part's files, which have a line for each; or a file for both."""
+    data, paths = config.data, config.data.paths(part)
+    for line, pair in parallel(paths, data.columns or SIDES, policy, report, header=data.header):
+        yield Example(((paths[0], line), (paths[-1], line)), pair)
 
 
 class Task:
@@ -218,58 +179,48 @@ class Task:
     reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder, self._pairs = config, folder, _pairs(config)
-        self.source, self.target = (
-            Tokenizer.load(folder / f"{side}.tokenizer.json", config.tokenizer) for side in SIDES
-        )
-        if not (shared := self.source.hash == self.target.hash) and config.tokenizer.joint:
-            both = " and ".join(str(folder / f"{side}.tokenizer.json") for side in SIDES)
+        self.config, self.folder, self.plan = config, folder, plan(config)
+        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        self.source, self.target = (self.fields[side] for side in SIDES)
+        shared = self.source.tokenizer.hash == self.target.tokenizer.hash
+        if config.tokenizer.joint and not shared:
+            both = " and ".join(str(folder / field.file) for field in self.fields.values())
             raise UserError(f"{both} are not the same, but tokenizer.joint = true")
-        sizes = {"source": self.source.size(), "target": self.target.size()}
+        sizes = {side: field.size for side, field in self.fields.items()}
         self.sizes = Sizes(sizes, *SIDES, shared=shared)
+        self._translator: Translator | None = None
 
-    @cached_property
-    def choices(self) -> Choices | None:
-        """What may be written, if not anything."""
-        bound = self.config.output.choices
-        return self.make_choices(self.folder / CHOICES, Report()) if bound else None
+    @property
+    def translator(self) -> Translator:
+        """What is asked of a search; the recipe's own choices are read when they are needed."""
+        if self._translator is None:
+            bound = self.config.output.choices
+            found = self.make_choices(self.folder / pairs.CHOICES, Report()) if bound else None
+            self.restrict(found)
+        assert self._translator is not None
+        return self._translator
 
     def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
         """Choices of texts, or of a file's; what cannot be written is reported and left out."""
-        texts = pairs.listed(source, self.target, self.config.data.max_length, report)
-        return Choices(list(texts.values()), END, len(self.target))
+        by = self.target.tokenizer
+        texts = pairs.listed(source, by, self.config.data.max_length, report)
+        return Choices(list(texts.values()), by.end, len(by))
 
     def restrict(self, choices: Choices | None) -> None:
         """Write one of these from now on, instead of the recipe's own; None: any text."""
-        self.choices = choices
+        self._translator = Translator(self.source, self.target, self.config.output, choices)
 
     def restricted(self) -> bool:
         """Whether not any text may be written."""
-        return self.choices is not None
+        return self.translator.choices is not None
 
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        stores = self._stores("train")
-        lengths = np.stack([store.lengths + 1 for store in stores], 1)
-        return Batches(lengths, lambda ids: self._collate(stores, ids), self.config.batch, seed)
+        return self._stored("train").batches(self.config.batch, seed, _count)
 
-    def _stores(self, part: str) -> list[TokenStore]:
-        folder, longest = self.folder / "store", self.config.data.max_length
-        source, target = (
-            TokenStore(folder, f"{part}.{side}", range(UNKNOWN, len(by)), longest)
-            for side, by in zip(SIDES, (self.source, self.target), strict=True)
-        )
-        if len(source) != len(target):
-            raise UserError(
-                f"the stored data cannot be read: {folder / part} has {len(source):,} sources and "
-                f"{len(target):,} targets. Start a new run from the recipe"
-            )
-        return [source, target]
-
-    def _collate(self, stores: Sequence[TokenStore], ids: Sequence[int]) -> Batch:
-        sources, targets = ([store[n] for n in ids] for store in stores)
-        return collate(sources, targets, ids)
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields, self.config.data.max_length)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y | x), the true beginning of y being given at each place."""
@@ -277,28 +228,35 @@ class Task:
         return model.head.loss(hidden, batch["target_out"], batch["target_mask"]), None
 
     def validate(self, model: Model) -> dict[str, float]:
-        if not self.config.data.validation:
+        if not self.plan.has("validation"):
             return {}
         figures = self._likelihood(model)
         if self.config.evaluation.lines:
-            stored = read_texts(self.folder / "store", WATCHED)
-            read = list(_watched(self.config)) if stored is None else stored  # of an older run
-            answers = [self.config.evaluation.answers(target) for _, target in read]
-            greedy = Part("greedy", _search_config("greedy"))
-            outputs = list(self.predict(model, [source for source, _ in read], greedy))
+            sources, answers = self._watched()
+            greedy = Part("greedy", module("search", "greedy").Config())
+            outputs = list(self.predict(model, sources, greedy))
             scores = self.grade(outputs, answers, list(self.config.evaluation.watched))
             figures |= {name: score.value for name, score in scores.items()}
-            right, sources = [texts[0] for texts in answers], [source for source, _ in read]
+            right = [texts[0] for texts in answers]
             figures |= health.shares([output.text for output in outputs], right, sources)
         return figures
 
+    def _watched(self) -> tuple[list[str], list[list[str]]]:
+        """The pairs of the validation part that are translated while training."""
+        found = watched(self.folder, self.fields) or read_texts(self.folder / "store", EARLIER)
+        if found is None:  # of a run that kept none
+            examples = self.plan.examples("validation", Report())
+            found = [each.values for each in examples][: self.config.evaluation.lines]
+        answers = self.config.evaluation.answers
+        return [source for source, _ in found], [answers(target) for _, target in found]
+
     def _likelihood(self, model: Model) -> dict[str, float]:
-        stores = self._stores("validation")
-        lengths = np.stack([store.lengths + 1 for store in stores], 1)
+        stored = self._stored("validation")
         total, count = 0.0, 0
         with torch.inference_mode():
-            for ids in batching.plan(lengths, self.config.batch):
-                batch = self._collate(stores, ids.tolist()).to(model.device)
+            for ids in batching.plan(stored.lengths, self.config.batch):
+                rows = [stored.store[n] for n in ids.tolist()]
+                batch = collate(stored.fields, rows, ids.tolist(), _count).to(model.device)
                 terms, _ = self.loss(model, batch)
                 total += float(terms["nll"].sum)
                 count += terms["nll"].count
@@ -322,133 +280,74 @@ class Task:
     ) -> Iterator[Prediction]:
         """Exactly one output per input, in order, whatever the batch size; empty for empty.
 
-        What the source's vocabulary lacks is read as the unknown symbol, and the status says so.
+        What the source's vocabulary lacks is read as the unknown token, and the status says so.
         No output has more than `length` tokens, nor more than the recipe allows its input.
         """
         if model.training:  # to ask costs less than to tell every layer
             model.eval()
         if length is not None and length < 1:
             raise RecipeError(f"length: {length} must be ≥ 1")
-        _check_choices(self.choices is not None, search, length)
-        encoded = self.source.encode(inputs)
-        forced = self.target.encode(prefixes) if prefixes else [[] for _ in inputs]
-        for prefix in forced:
-            check_written_length("prefix: it", prefix, model)
-        cut = [len(symbols) > self.config.data.max_length for symbols in encoded]
-        encoded = [symbols[: self.config.data.max_length] for symbols in encoded]
+        check_choices(self.restricted(), search, length)
+        encoded, longest = self.source.tokenizer.encode(inputs), self.config.data.max_length
+        forced = [[] for _ in inputs] if prefixes is None else self._forced(model, prefixes)
+        cut = [len(tokens) > longest for tokens in encoded]
+        encoded = [tokens[:longest] for tokens in encoded]
         full = [n for n, line in enumerate(inputs) if line.strip()]
         order = sorted(full, key=lambda n: (len(encoded[n]), n))
         # An engine makes its own batches.
         size = batch if finder is None else max(1, len(order))
         batches = [order[start : start + size] for start in range(0, len(order), size)]
+        write = self.translator
 
         def predicted(ids: list[int]) -> list[Prediction]:
             sources = [encoded[n] for n in ids]
             numbers = [first + n for n in ids]
-            request = self.request(model, sources, [forced[n] for n in ids], numbers, length)
-            if finder is None:
-                hypotheses = self._search(model, sources, request, search)
-            else:
-                hypotheses = finder(sources, request, search)
+            request = write.request(model, sources, [forced[n] for n in ids], numbers, length)
+            find = finder or (lambda *asked: write.search(model, *asked))
+            found = find(sources, request, search)
             links: list[list[int]] = [[]] * len(ids)
             if align_tokens:
-                links = self._align(model, sources, hypotheses, batch)
-            found = zip(ids, hypotheses, links, strict=True)
-            return [self._prediction(encoded[n], best, link, cut[n]) for n, best, link in found]
+                links = write.align(model, sources, found, batch)
+            return [
+                self._prediction(encoded[n], best, link, cut[n])
+                for n, best, link in zip(ids, found, links, strict=True)
+            ]
 
         done = parallel_batches(predicted, batches, model.device)
         found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
 
-    def request(
-        self,
-        model: Model,
-        sources: list[list[int]],
-        forced: list[list[int]],
-        numbers: list[int],
-        length: int | None = None,
-    ) -> Request:
-        """What is asked of search for these source tokens."""
-        if self.choices is not None:
-            self._check_begun(self.choices, forced)
-            self.choices.to(model.device)
-        return Request(
-            start=START,
-            end=END,
-            caps=self._caps(sources, forced, length),
-            prefixes=tuple(map(tuple, forced)) if any(forced) else None,
-            forbidden=(PAD, START, UNKNOWN),
-            choices=self.choices,
-            numbers=tuple(numbers),
-            device=model.device,
-        )
-
-    def _caps(
-        self, sources: list[list[int]], forced: list[list[int]], length: int | None
-    ) -> list[int]:
-        """The most tokens of each output: no choice is cut short."""
-        output, longest = self.config.output, max(map(len, forced))
-        if self.choices is not None:
-            return [self.choices.longest + 1] * len(sources)
-        if length is not None and length <= longest:
-            raise RecipeError(f"length: {length} tokens, but what is forced has {longest}")
-        caps = [
-            max(int(output.factor * len(source)) + output.extra, len(prefix) + 1)
-            for source, prefix in zip(sources, forced, strict=True)
-        ]
-        return caps if length is None else [min(cap, length) for cap in caps]
-
-    def _check_begun(self, choices: Choices, forced: list[list[int]]) -> None:
-        for prefix in set(map(tuple, forced)) - {()}:
-            if not choices.begin(prefix):
-                symbols = " ".join(self.target.pieces(prefix))
-                raise RecipeError(f"prefix: no choice begins with its tokens, {symbols}")
-
-    def _search(
-        self, model: Model, sources: list[list[int]], request: Request, search: Part
-    ) -> list[list[Hypothesis]]:
-        with torch.inference_mode():
-            batch = collate(sources, [[] for _ in sources], range(len(sources))).to(model.device)
-            found: list[list[Hypothesis]] = module("search", search.kind).search(
-                model.step, model.start(batch), request, search.config
-            )
-        return found
-
-    def _align(
-        self, model: Model, sources: list[list[int]], found: list[list[Hypothesis]], size: int
-    ) -> list[list[int]]:
-        targets = [list(best[0].tokens) for best in found]
-        links: list[list[int]] = []
-        with torch.inference_mode():
-            for start in range(0, len(sources), size):
-                left, right = (side[start : start + size] for side in (sources, targets))
-                links += align(model, collate(left, right, range(len(left))).to(model.device))
-        return links
+    def _forced(self, model: Model, prefixes: Sequence[str]) -> list[list[int]]:
+        forced = self.target.tokenizer.encode(prefixes)
+        for prefix in forced:
+            check_written_length("prefix: it", prefix, model)
+        return forced
 
     def _prediction(
         self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
     ) -> Prediction:
-        first, read = best[0], _read(cut, source)
-        symbols = [*first.tokens, END] if first.finished else list(first.tokens)
+        first, by = best[0], self.target.tokenizer
+        status = self._status(cut, source)
+        tokens = [*first.tokens, by.end] if first.finished else list(first.tokens)
         several = best if len(best) > 1 else []
         return Prediction(
-            text=self.target.decode(first.tokens),
-            status="capped" if read == "ok" and not first.finished else read,
+            text=by.decode(first.tokens),
+            status="capped" if status == "ok" and not first.finished else status,
             score=first.score,
-            tokens=self.target.pieces(symbols),
+            tokens=by.pieces(tokens),
             log_probs=list(first.log_probs),
-            source=self.source.pieces([*source, END]),
-            alignment=link[: len(symbols)],
+            source=self.source.positions({"source": source}),
+            alignment=link[: len(tokens)],
             alternatives=[
-                {
-                    "text": self.target.decode(h.tokens),
-                    "score": h.score,
-                    "log_probs": list(h.log_probs),
-                }
+                {"text": by.decode(h.tokens), "score": h.score, "log_probs": list(h.log_probs)}
                 for h in several
             ],
         )
+
+    def _status(self, cut: bool, tokens: Sequence[int]) -> str:
+        """How what was given could be read."""
+        return "cut" if cut else "unknown" if self.source.tokenizer.unknown in tokens else "ok"
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, **options: Any
@@ -472,7 +371,7 @@ class Task:
             raise UserError(f"data.{part}: the recipe names no file for it")
         strict = self.config.data.on_bad_line == "refuse"
         policy = Policy(broken="refuse" if strict else "keep", empty="keep")
-        read = [pair for _, pair in self._pairs.rows(part, policy, Report())]
+        read = [each.values for each in _read(self.config, part, policy, Report())]
         how = self.config.evaluation
         return [source for source, _ in read], [how.answers(target) for _, target in read]
 
@@ -491,8 +390,7 @@ class Task:
         self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]]
     ) -> dict[str, Score]:
         """Scores of the lines of which training has an answer as a target, and of the others."""
-        policy = self.config.data.policy
-        known = {y for _, (_, y) in self._pairs.rows("train", policy, Report())}
+        known = {each.values[1] for each in self.plan.examples("train", Report())}
         lines: dict[str, list[int]] = {"seen": [], "unseen": []}
         for n, texts in enumerate(answers):
             lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
@@ -510,56 +408,60 @@ class Task:
     ) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given target, in order."""
         model.eval()
-        longest, sources = self.config.data.max_length, self.source.encode(inputs)
-        left = [symbols[:longest] for symbols in sources]
-        right = self.target.encode(outputs)
-        for n, symbols in enumerate(right, 1):
-            check_written_length(f"line {n}: the target", symbols, model)
-        order = sorted(range(len(left)), key=lambda n: (len(right[n]), len(left[n]), n))
-        found: dict[int, list[float]] = {}
-        for start in range(0, len(order), batch):
-            ids = order[start : start + batch]
-            block = collate([left[n] for n in ids], [right[n] for n in ids], ids).to(model.device)
+        longest, sources = self.config.data.max_length, self.source.tokenizer.encode(inputs)
+        left = [tokens[:longest] for tokens in sources]
+        right = self.target.tokenizer.encode(outputs)
+        for n, tokens in enumerate(right, 1):
+            check_written_length(f"line {n}: the target", tokens, model)
+
+        def log_probs(ids: list[int]) -> list[list[float]]:
+            sides = [[side[n] for n in ids] for side in (left, right)]
+            block = batch_of([self.source, self.target], sides).to(model.device)
             with torch.inference_mode():
                 hidden, _ = model.decode(block["target_in"], model.start(block))
-                log_probs = model.head.logits(hidden).float().log_softmax(-1)
-                chosen = log_probs.gather(-1, block["target_out"][..., None]).squeeze(-1).cpu()
-            found |= {n: chosen[row, : len(right[n]) + 1].tolist() for row, n in enumerate(ids)}
-        for n in range(len(left)):
-            total = math.fsum(found[n])
+                table = model.head.logits(hidden).float().log_softmax(-1)
+                chosen = table.gather(-1, block["target_out"][..., None]).squeeze(-1).cpu()
+            return [chosen[row, : len(right[n]) + 1].tolist() for row, n in enumerate(ids)]
+
+        lengths = [(len(y), len(x)) for x, y in zip(left, right, strict=True)]
+        for n, found in enumerate(by_length(lengths, batch, log_probs)):
+            total = math.fsum(found)
             yield {
                 "log_prob": total,
-                "perplexity": perplexity(-total / len(found[n])),
-                "status": _read(len(sources[n]) > longest, [*left[n], *right[n]]),
-                "tokens": self.target.pieces([*right[n], END]),
-                "log_probs": found[n],
+                "perplexity": perplexity(-total / len(found)),
+                "status": self._status(len(sources[n]) > longest, [*left[n], *right[n]]),
+                "tokens": self.target.positions({"target": right[n]}),
+                "log_probs": found,
             }
 
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """What is written for a text, or a given target."""
+        source = self.source.tokenizer.encode([text])[0][: self.config.data.max_length]
+        by, beam = self.target.tokenizer, None
+        if target is None:
+            request = self.translator.request(model, [source], [[]], [0])
+            with torch.inference_mode():
+                state = model.start(batch_of([self.source], [[source]]).to(model.device))
+            best, beam = reading.best(model, state, request, search, by)
+            tokens, ended = list(best.tokens), best.finished
+        else:
+            tokens, ended = by.encode([target])[0], True
+        said = [*tokens, by.end] if ended else tokens
+        batch = batch_of([self.source, self.target], [[source], [tokens]]).to(model.device)
+        return reading.written(
+            batch,
+            text,
+            said,
+            by,
+            start=by.start,
+            given=0 if target is None else len(said),
+            source=self.source.positions({"source": source}),
+            source_words=self.source.groups({"source": source}),
+            beam=beam,
+        )
 
-Symbols = Sequence[int] | NDArray[np.integer]
 
-
-def collate(sources: Sequence[Symbols], targets: Sequence[Symbols], ids: Sequence[int]) -> Batch:
-    """source ends with END; the decoder reads START y₁ … y_n and is to say y₁ … y_n END."""
-    source, source_mask = pad([np.asarray(row, np.int64) for row in sources], PAD, end=[END])
-    rows = [np.asarray(row, np.int64) for row in targets]
-    target_in, target_mask = pad(rows, PAD, start=[START])
-    target_out, _ = pad(rows, PAD, end=[END])
-    arrays = {
-        "source": source,
-        "source_mask": source_mask,
-        "target_in": target_in,
-        "target_out": target_out,
-        "target_mask": target_mask,
-    }
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    return Batch(tensors=tensors, ids=tuple(ids), targets=int(target_mask.sum()))
-
-
-def _read(cut: bool, symbols: list[int]) -> str:
-    """The status of what could be read."""
-    return "cut" if cut else "unknown" if UNKNOWN in symbols else "ok"
-
-
-def _search_config(kind: str) -> Any:
-    return module("search", kind).Config()
+def _count(arrays: Any) -> int:
+    return int(arrays["target_mask"].sum())

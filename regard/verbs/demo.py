@@ -8,11 +8,10 @@ import torch
 from regard import front, plots, runs
 from regard.console.shell import command, quoted
 from regard.data import catalogue
-from regard.data.tokenizers import END
 from regard.decoding.alignment import cross_attention
+from regard.examples.stored import collate
 from regard.recipe import checked
 from regard.runs import Run
-from regard.tasks.translate import collate
 from regard.verbs import display
 
 SAMPLES = 10
@@ -57,14 +56,16 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
 def draw_attention(predictor: front.Predictor, source: str, target: str, path: Path) -> None:
     """The mean over heads of the attention to the source, one panel per layer."""
     task: Any = predictor.task
-    asked, written = task.source.encode([source])[0], task.target.encode([target])[0]
+    rows = [field.encode([side]) for field, side in ((task.source, source), (task.target, target))]
+    row = {**rows[0][0], **rows[1][0]}
+    batch = collate([task.source, task.target], [row], [0], lambda arrays: 0)
     with torch.inference_mode():
-        seen = cross_attention(predictor.model, collate([asked], [written], [0]))
+        seen = cross_attention(predictor.model, batch)
     layers = torch.stack([weights[0].mean(0) for weights in seen.values()])  # (layers, T, S)
     plots.attention(
         layers.numpy(),
-        task.source.pieces([*asked, END]),
-        task.target.pieces([*written, END]),
+        task.source.positions(row),
+        task.target.positions(row),
         path,
         title="What each decoder layer attended to, mean over its heads",
         panel="layer",

@@ -1,0 +1,82 @@
+"""How likely texts are: log p of every token, and the characters and bits that it stands for."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.data import stream
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.continuation import CHUNK
+from regard.model import Model
+from regard.types import Batch, Head
+
+POSITIONS = 1024
+"""Positions whose logits are held at once."""
+
+
+class Text(NamedTuple):
+    """A text as the model says it."""
+
+    tokens: list[int]
+    """Its end is the last."""
+    characters: int
+    """The ends of its lines count as one each."""
+    spelling: int
+    """Bits on top of those of the tokens, for what is unknown."""
+
+
+def measured(by: Tokenizer, texts: Sequence[str], *, words: bool) -> list[Text]:
+    """Texts of one or many lines, each line with its end. With `words`, tokens say nothing of how
+    many blanks part them, so that these count as one."""
+    found = []
+    for text in texts:
+        lines = text.split("\n")
+        encoded = by.encode(lines)
+        tokens = [token for row in encoded for token in (*row, by.end)]
+        pairs = zip(lines, encoded, strict=True)
+        extra = sum(spelling(by, by.words(x), row) for x, row in pairs if by.unknown in row)
+        shown = (" ".join(line.split()) if words else line for line in lines)
+        found.append(Text(tokens, sum(len(line) + 1 for line in shown), extra))
+    return found
+
+
+def spelling(by: Tokenizer, parts: Sequence[str], tokens: Sequence[int]) -> int:
+    """Bits to spell what the vocabulary lacks: its UTF-8 bytes, and one more to end it.
+
+    Added to −log₂ p(unknown), they make a whole code for the line; without them a model could
+    do well by calling everything unknown. `parts` are its characters or words, each a token.
+    """
+    pairs = zip(parts, tokens, strict=True)
+    return sum(8 * len(part.encode()) + 8 for part, token in pairs if token == by.unknown)
+
+
+def log_probs(model: Model, batch: Batch, window: int | None) -> Float[Tensor, "B T"]:
+    """log p of every token of a batch, read in windows that overlap by half, or with the state
+    handed on from chunk to chunk."""
+    read, said = batch["target_in"], batch["target_out"]
+    length, overlap = (window, window // 2) if window else (CHUNK, 0)
+    found = []
+    with torch.inference_mode():
+        fresh = state = model.start(batch)
+        for first, new, end in stream.windows(said.shape[1], length, overlap):
+            hidden, after = model.decode(read[:, first:end], state)
+            found.append(_chosen(model.head, hidden[:, new - first :], said[:, new:end]))
+            state = fresh if window else after
+        return torch.cat(found, 1)
+
+
+def _chosen(
+    head: Head, hidden: Float[Tensor, "B T D"], said: Int[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
+    """log p(said | hidden), never with the logits of many positions at once."""
+    states, symbols = hidden.flatten(0, 1), said.flatten()
+    blocks = [slice(n, n + POSITIONS) for n in range(0, len(symbols), POSITIONS)]
+    losses = [
+        F.cross_entropy(head.logits(states[block]).float(), symbols[block], reduction="none")
+        for block in blocks
+    ]
+    return -torch.cat(losses).view_as(said)
