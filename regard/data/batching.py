@@ -6,7 +6,7 @@ arithmetic, nothing is replayed.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ Lengths = NDArray[np.int64]
 """(N, sides): how many tokens each side of each example has."""
 
 
-class Draw(NamedTuple):
+@dataclass(frozen=True)
+class Draw:
     """By what a batch may draw masks or noise: all that it draws is a function of this."""
 
     seed: int = 0

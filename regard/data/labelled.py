@@ -39,8 +39,6 @@ from regard.errors import RecipeError, UserError
 from regard.recipe.values import Seed
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-SKIP = Policy(broken="skip", empty="skip")
-"""Defects are reported, none is refused."""
 NOTHING = ("", "")
 """Stands for a row that is broken."""
 

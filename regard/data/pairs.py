@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.readers import Broken, Finding, Report, lines
+from regard.data import files
+from regard.data.readers import Broken, Finding, Report, lines, suffix
 from regard.data.tokenizers import Tokenizer
-from regard.errors import UserError
+from regard.errors import RecipeError, UserError
 
 SIDES = ("source", "target")
 CHOICES = "choices.txt"
@@ -23,6 +24,17 @@ class Config:
     both_directions: bool = False
     """Also from target to source. Which way is meant, the model sees by the source's language: a
     beginning for one that has little text to learn from (`regard train … --from`), or an end."""
+
+
+def check_files(data: files.Config) -> None:
+    for part in files.PARTS:
+        names = getattr(data, part)
+        tables = [name for name in names if suffix(Path(name)) in (".tsv", ".csv", ".jsonl")]
+        if names and (len(names), len(tables)) not in ((1, 1), (2, 0)):
+            raise RecipeError(
+                f"data.{part}: wanted: one TSV, CSV or JSONL file, or one plain text file "
+                f"for each of {' and '.join(SIDES)}; there are {', '.join(names)}"
+            )
 
 
 def listed(

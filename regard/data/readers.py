@@ -58,6 +58,10 @@ class Policy:
     """A line of which one side is empty or only whitespace."""
 
 
+SKIP = Policy(broken="skip", empty="skip")
+"""Defects are reported, none is refused."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A defect: where it is, what it is, and a glimpse of the line."""

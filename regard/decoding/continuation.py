@@ -6,12 +6,19 @@ The prompt x is given, not written: nothing of it counts in a score, a length or
 """
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 
+from regard.data.batching import by_length
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.prediction import Prediction
+from regard.errors import UserError
+from regard.inspect import reading
+from regard.inspect.reading import Reading
+from regard.layers.position import limit
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
@@ -136,3 +143,111 @@ def _written(
         ]
         for written, best in zip(before, found, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class Continuer:
+    """A model that goes on where texts stop; the lines of a text end by tokens of their own."""
+
+    model: Model
+    by: Tokenizer
+    before: int
+    """What is read before a text's first token."""
+    window: int | None
+    """How many tokens the model can hold, if it hands nothing on."""
+    ends: bool
+    """Whether texts end: what is written may then be over before it is long enough."""
+
+    def tokens(self, text: str) -> list[int]:
+        """Those of a text of many lines; there is no end after the last."""
+        rows = self.by.encode(text.split("\n"))
+        return [token for row in rows for token in (*row, self.by.end)][:-1]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        lines: list[list[int]] = [[]]
+        for token in tokens:
+            lines.append([]) if token == self.by.end else lines[-1].append(token)
+        return "\n".join(map(self.by.decode, lines))
+
+    @property
+    def end(self) -> int:
+        """What ends an output: running text has no end, and what pads is never written."""
+        return self.by.end if self.ends else self.by.pad
+
+    def predict(
+        self, inputs: Sequence[str], search: Part, length: int, size: int, first: int
+    ) -> list[Prediction]:
+        """What follows each input, in order."""
+        prompts = [*map(self.tokens, inputs)]
+
+        def continued(ids: list[int]) -> list[Prediction]:
+            chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
+            best = self.follow(chosen, numbers, search, length)
+            return [self._prediction(*each) for each in zip(chosen, best, strict=True)]
+
+        return by_length([len(prompt) for prompt in prompts], size, continued)
+
+    def follow(
+        self, prompts: list[list[int]], numbers: list[int], search: Part, length: int
+    ) -> list[list[Hypothesis]]:
+        """Continuations, best first, without their prompts."""
+        asked = Asked(length, self.end, self.by.unwritten, self.window)
+        texts = [[self.before, *prompt] for prompt in prompts]
+        return follow(self.model, texts, numbers, search, asked)
+
+    def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
+        before = self.decode(prompt)
+        texts = [self.decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
+        first, ended = best[0], best[0].finished
+        alternatives = [
+            {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
+            for text, each in zip(texts, best, strict=True)
+        ]
+        whole = "ok" if ended or not self.ends else "capped"
+        return Prediction(
+            text=texts[0],
+            status="unknown" if self.by.unknown in prompt else whole,
+            score=first.score,
+            tokens=self.by.pieces([*first.tokens, self.by.end] if ended else first.tokens),
+            log_probs=list(first.log_probs),
+            source=self.by.pieces(prompt),
+            alternatives=alternatives if len(best) > 1 else [],
+        )
+
+    def look(
+        self,
+        text: str,
+        search: Part,
+        target: str | None,
+        length: int,
+        batch: Callable[[list[list[int]]], Batch],
+    ) -> Reading:
+        """The text is given, what follows is the model's, or `target`; both are read alike."""
+        prompt, beam = self.tokens(text), None
+        if target is None:
+            request = Request(
+                start=(prompt or [self.before])[-1],
+                end=self.end,
+                caps=[max(1, min(length, limit(self.model.decoder) - len(prompt)))],
+                forbidden=self.by.unwritten,
+                numbers=(0,),
+                device=self.model.device,
+            )
+            with torch.inference_mode():
+                state = read(self.model, [[self.before, *prompt]])
+            best, beam = reading.best(self.model, state, request, search, self.by)
+            said = [*prompt, *best.tokens, *([self.by.end] if best.finished else [])]
+        else:
+            said = self.tokens(text + target)
+        if not said:
+            raise UserError("inspect: there is nothing to read")
+        return reading.written(
+            batch([said]).to(self.model.device),
+            text,
+            said,
+            self.by,
+            start=self.before,
+            prompt=len(prompt),
+            given=len(prompt) if target is None else len(said),
+            beam=beam,
+        )

@@ -1,16 +1,20 @@
 """How likely texts are: log p of every token, and the characters and bits that it stands for."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data import stream
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.continuation import CHUNK
+from regard.metrics import perplexity
 from regard.model import Model
 from regard.types import Batch, Head
 
@@ -42,6 +46,18 @@ def measured(by: Tokenizer, texts: Sequence[str], *, words: bool) -> list[Text]:
         shown = (" ".join(line.split()) if words else line for line in lines)
         found.append(Text(tokens, sum(len(line) + 1 for line in shown), extra))
     return found
+
+
+def means(texts: Sequence[Text], found: Sequence[NDArray[np.float32]]) -> dict[str, float]:
+    """Of log p of all their tokens: over all tokens, and over all characters."""
+    nats = -math.fsum(float(row.sum(dtype=np.float64)) for row in found)
+    mean = nats / sum(map(len, found))
+    bits = nats / math.log(2) + sum(text.spelling for text in texts)
+    return {
+        "nll": mean,
+        "perplexity": perplexity(mean),
+        "bits_per_character": bits / sum(text.characters for text in texts),
+    }
 
 
 def spelling(by: Tokenizer, parts: Sequence[str], tokens: Sequence[int]) -> int:

@@ -1,16 +1,23 @@
 """What a model writes for sources: what is asked of a search, and what comes of it."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from regard.data.batching import by_length
 from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
-from regard.errors import RecipeError
-from regard.examples.stored import collate
-from regard.fields import Row, text
+from regard.decoding.parallel_batches import parallel_batches
+from regard.decoding.prediction import Prediction
+from regard.errors import RecipeError, UserError
+from regard.fields import text
+from regard.inspect import reading
+from regard.inspect.reading import Reading
+from regard.layers.position import limit
+from regard.metrics import perplexity
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Factor, LengthOrZero
@@ -43,11 +50,14 @@ def check_choices(bound: bool, search: Part, length: int | None = None) -> None:
         raise RecipeError(f"length: {said}; leave it out")
 
 
-def batch_of(fields: Sequence[text.Field], columns: Sequence[Sequence[Any]]) -> Batch:
-    """Sources, and targets if there are any, of given tokens."""
-    names = [field.name for field in fields]
-    rows: list[Row] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return collate(fields, rows, range(len(rows)), lambda arrays: 0)
+def collate(sources: Sequence[Any], targets: Sequence[Any] | None = None) -> Batch:
+    """Source tokens, and target tokens if there are any, with what stands around them."""
+    arrays = text.arrays("source", sources, "read")
+    if targets is not None:
+        arrays |= text.arrays("target", targets, "written")
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    count = int(arrays["target_mask"].sum()) if targets is not None else 0
+    return Batch(tensors=tensors, ids=tuple(range(len(sources))), targets=count)
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,92 @@ class Translator:
     source: text.Field
     target: text.Field
     output: Output
+    longest: int
+    """The most tokens that are read of a source."""
     choices: Choices | None = None
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        prefixes: Sequence[str] | None = None,
+        align_tokens: bool = False,
+        length: int | None = None,
+        first: int = 0,
+        finder: Finder | None = None,
+    ) -> Iterator[Prediction]:
+        """Exactly one output per input, in order, whatever the batch size; empty for empty.
+
+        What the source's vocabulary lacks is read as the unknown token, and the status says so.
+        No output has more than `length` tokens, nor more than the recipe allows its input.
+        """
+        if model.training:  # to ask costs less than to tell every layer
+            model.eval()
+        if length is not None and length < 1:
+            raise RecipeError(f"length: {length} must be ≥ 1")
+        check_choices(self.choices is not None, search, length)
+        whole = self.source.tokenizer.encode(inputs)
+        encoded = [tokens[: self.longest] for tokens in whole]
+        forced = self._forced(model, prefixes) if prefixes else [[] for _ in inputs]
+        full = [n for n, line in enumerate(inputs) if line.strip()]
+        order = sorted(full, key=lambda n: (len(encoded[n]), n))
+        # An engine makes its own batches.
+        size = batch if finder is None else max(1, len(order))
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+
+        def predicted(ids: list[int]) -> list[Prediction]:
+            sources, numbers = [encoded[n] for n in ids], [first + n for n in ids]
+            request = self.request(model, sources, [forced[n] for n in ids], numbers, length)
+            if finder is None:
+                found = self.search(model, sources, request, search)
+            else:
+                found = finder(sources, request, search)
+            links: list[list[int]] = [[]] * len(ids)
+            if align_tokens:
+                links = self.align(model, sources, found, batch)
+            return [
+                self._prediction(encoded[n], best, link, len(whole[n]) > self.longest)
+                for n, best, link in zip(ids, found, links, strict=True)
+            ]
+
+        done = parallel_batches(predicted, batches, model.device)
+        found = dict(zip(order, (each for some in done for each in some), strict=True))
+        for n in range(len(inputs)):
+            yield found.get(n, Prediction(text="", status="empty"))
+
+    def _forced(self, model: Model, prefixes: Sequence[str]) -> list[list[int]]:
+        forced = self.target.tokenizer.encode(prefixes)
+        for prefix in forced:
+            check_written_length("prefix: it", prefix, model)
+        return forced
+
+    def _prediction(
+        self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
+    ) -> Prediction:
+        first, by = best[0], self.target.tokenizer
+        status = self._status(cut, source)
+        tokens = [*first.tokens, by.end] if first.finished else list(first.tokens)
+        several = best if len(best) > 1 else []
+        return Prediction(
+            text=by.decode(first.tokens),
+            status="capped" if status == "ok" and not first.finished else status,
+            score=first.score,
+            tokens=by.pieces(tokens),
+            log_probs=list(first.log_probs),
+            source=self.source.positions({self.source.name: source}),
+            alignment=link[: len(tokens)],
+            alternatives=[
+                {"text": by.decode(h.tokens), "score": h.score, "log_probs": list(h.log_probs)}
+                for h in several
+            ],
+        )
+
+    def _status(self, cut: bool, tokens: Sequence[int]) -> str:
+        """How what was given could be read."""
+        return "cut" if cut else "unknown" if self.source.tokenizer.unknown in tokens else "ok"
 
     def request(
         self,
@@ -109,7 +204,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, best first."""
         with torch.inference_mode():
-            state = model.start(batch_of([self.source], [sources]).to(model.device))
+            state = model.start(collate(sources).to(model.device))
             found: list[list[Hypothesis]] = module("search", search.kind).search(
                 model.step, state, request, search.config
             )
@@ -123,7 +218,72 @@ class Translator:
         links: list[list[int]] = []
         with torch.inference_mode():
             for start in range(0, len(sources), size):
-                sides = [side[start : start + size] for side in (sources, targets)]
-                batch = batch_of([self.source, self.target], sides)
-                links += align(model, batch.to(model.device))
+                sides = (side[start : start + size] for side in (sources, targets))
+                links += align(model, collate(*sides).to(model.device))
         return links
+
+    def score(
+        self, model: Model, inputs: Sequence[str], outputs: Sequence[str], size: int
+    ) -> Iterator[dict[str, Any]]:
+        """log-probability and perplexity of each given target, in order."""
+        model.eval()
+        sources = self.source.tokenizer.encode(inputs)
+        left = [tokens[: self.longest] for tokens in sources]
+        right = self.target.tokenizer.encode(outputs)
+        for n, tokens in enumerate(right, 1):
+            check_written_length(f"line {n}: the target", tokens, model)
+
+        def log_probs(ids: list[int]) -> list[list[float]]:
+            sides = ([side[n] for n in ids] for side in (left, right))
+            batch = collate(*sides).to(model.device)
+            with torch.inference_mode():
+                hidden, _ = model.decode(batch["target_in"], model.start(batch))
+                table = model.head.logits(hidden).float().log_softmax(-1)
+                chosen = table.gather(-1, batch["target_out"][..., None]).squeeze(-1).cpu()
+            return [chosen[row, : len(right[n]) + 1].tolist() for row, n in enumerate(ids)]
+
+        lengths = [(len(y), len(x)) for x, y in zip(left, right, strict=True)]
+        for n, found in enumerate(by_length(lengths, size, log_probs)):
+            total = math.fsum(found)
+            yield {
+                "log_prob": total,
+                "perplexity": perplexity(-total / len(found)),
+                "status": self._status(len(sources[n]) > self.longest, [*left[n], *right[n]]),
+                "tokens": self.target.positions({self.target.name: right[n]}),
+                "log_probs": found,
+            }
+
+    def look(self, model: Model, text: str, search: Part, target: str | None) -> Reading:
+        """What is written for a text, or a given target, for the viewer."""
+        source = self.source.tokenizer.encode([text])[0][: self.longest]
+        by, beam = self.target.tokenizer, None
+        if target is None:
+            request = self.request(model, [source], [[]], [0])
+            with torch.inference_mode():
+                state = model.start(collate([source]).to(model.device))
+            best, beam = reading.best(model, state, request, search, by)
+            tokens, ended = list(best.tokens), best.finished
+        else:
+            tokens, ended = by.encode([target])[0], True
+        said = [*tokens, by.end] if ended else tokens
+        batch = collate([source], [tokens]).to(model.device)
+        return reading.written(
+            batch,
+            text,
+            said,
+            by,
+            start=by.start,
+            given=0 if target is None else len(said),
+            source=self.source.positions({self.source.name: source}),
+            source_words=self.source.groups({self.source.name: source}),
+            beam=beam,
+        )
+
+
+def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None:
+    """Refuse an output that the decoder, which reads START before it, has no positions for."""
+    if len(tokens) + 1 > (most := limit(model.decoder)):
+        raise UserError(
+            f"{what} has {len(tokens)} tokens, but the model has positions for {most - 1}: "
+            "shorten it, or train with a larger model.decoder.limit"
+        )

@@ -9,7 +9,7 @@ Each step leaves whole files or none, and finds those of an earlier try that was
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,14 +20,14 @@ from regard.checks.sides import Where
 from regard.data import files
 from regard.data.held_out import NOTHING, HeldOut
 from regard.data.labels import BASE, TRAINING
-from regard.data.readers import Report
+from regard.data.readers import SKIP, Policy, Report
 from regard.data.store import Column, Store, Writer
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Block, Raw, keep
 from regard.fields import SEPARATOR, Example, Field, Row
 
-Fields = Mapping[str, Field]
-"""By the side's name: inputs first, then what is predicted."""
+Fields = Mapping[str, Any]
+"""Of the form of `Field`, by the side's name: inputs first, then what is predicted."""
 Check = Callable[[Mapping[str, Raw]], None]
 """Told what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
@@ -49,8 +49,10 @@ class Plan:
 
     fields: Fields
     data: files.Config
-    read: Callable[[files.Part, Report], Iterable[Example]]
-    """Every example of a part's own files; what cannot be used is reported, and left out."""
+    read: Callable[[files.Part, Policy, Report], Iterable[Example]]
+    """Every example of a part's own files."""
+    policy: Policy = SKIP
+    """What becomes of what cannot be used: it is reported, and left out, refused or kept."""
     held_out: HeldOut = NOTHING
     """Which of the training files' examples belong to parts without own files."""
     limited: bool = True
@@ -75,10 +77,10 @@ class Plan:
     def examples(self, part: files.Part, report: Report) -> Iterator[Example]:
         """Those of a part: of its own files, or of its share of the training files."""
         own = part == "train" or getattr(self.data, part)
-        found = iter(self.read(part if own else "train", report))
+        found = iter(self.read(part if own else "train", self.policy, report))
         if (part != "train" and own) or not self.held_out:
             return found
-        parts = self._parts(lambda: self.read("train", Report()))
+        parts = self._parts(lambda: self.read("train", self.policy, Report()))
         return (example for example, its in zip(found, parts, strict=True) if its == part)
 
     def _parts(self, examples: Callable[[], Iterable[Example]]) -> Iterator[files.Part]:
@@ -88,11 +90,11 @@ class Plan:
             lambda: (field.keep(each.values[0]).replace(SEPARATOR, " ") for each in examples())
         )
 
-    def whole(self, part: files.Part) -> list[Example]:
+    def whole(self, part: files.Part, policy: Policy) -> list[Example]:
         """All examples of a part, which must be there."""
         if not self.has(part):
             raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
-        found = list(self.examples(part, Report()))
+        found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
             raise UserError(f"held_out.{part}: no example is drawn: take a larger share")
         return found
@@ -102,15 +104,14 @@ class Plan:
             self.data.paths(part)
         place = folder / STORE
         raw = self._read(place)
-        for part, found in raw.items():
+        for name, found in raw.items():
             if not len(found):
-                key = f"held_out.{part}" if part != "train" else "data.train"
-                raise UserError(f"{key}: no example is left for the {part} part")
+                key = f"held_out.{name}" if name != "train" else "data.train"
+                raise UserError(f"{key}: no example is left for the {name} part")
         if check is not None:
             check(raw)
-        for part in ("train", "validation"):
-            if part in raw:
-                self._refuse(raw[part].report)
+        for found in (raw[part] for part in ("train", "validation") if part in raw):
+            self._refuse(found.report)
         fitted = self._fitted(folder, raw["train"], base)
         report, held_out = raw["train"].report, Report()
         report.used = self._store(place, "train", fitted, raw["train"], base, report)
@@ -130,11 +131,11 @@ class Plan:
 
     def _read(self, place: Path) -> dict[str, Raw]:
         """All parts, each file once."""
-        found = {}
+        found: dict[str, Raw] = {}
         for part in self.parts:
             if part == "train" or getattr(self.data, part):
                 report = Report()
-                keep(place, part, self.fields, self.read(part, report), report)
+                keep(place, part, self.fields, self.read(part, self.policy, report), report)
                 found[part] = Raw(place, part, self.fields)
         if self.held_out:
             every = found["train"]

@@ -1,7 +1,7 @@
 """The rows of a run's store, and batches of them."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,12 @@ class Stored:
             return collate(self.fields, [self.store[n] for n in ids], ids, count, draw)
 
         return Batches(self.lengths, make, config, seed)
+
+    def once(self, config: batching.Config, count: Count) -> Iterator[Batch]:
+        """All rows once, those of like length together."""
+        for ids in batching.plan(self.lengths, config):
+            chosen = ids.tolist()
+            yield collate(self.fields, [self.store[n] for n in chosen], chosen, count)
 
 
 EARLIER = {

@@ -25,7 +25,7 @@ from regard.data.store import Column, Store
 __all__ = ["SEPARATOR", "Array", "Draw", "Example", "Field", "Row"]
 
 Array = NDArray[Any]
-Row = Mapping[str, Array]
+Row = Mapping[str, Any]
 """The arrays of one example, by name; a list of numbers may stand for one."""
 SEPARATOR = "\x1f"
 """Stands between the words or labels of a value that is kept as a line: no text has it."""
@@ -96,6 +96,7 @@ class Field(Protocol):
 
     def save(self, folder: Path) -> None:
         """Keep what was learnt in the folder of a run."""
+        return
 
     @property
     def size(self) -> Mapping[str, int]:
@@ -110,6 +111,7 @@ class Field(Protocol):
 
     def verify(self, store: Store, longest: int) -> None:
         """Refuse stored rows that it cannot have written: a run is read as if it were forged."""
+        return
 
     def encode(self, values: Sequence[Any]) -> list[Row]:
         """The arrays of each value."""
@@ -118,9 +120,11 @@ class Field(Protocol):
     def accept(self, values: Sequence[Any], where: Sequence[Where], part: str, by: str) -> None:
         """Refuse, with its place, a value that a part cannot have; `by` is whose data it learnt
         from, this run's or another's."""
+        return
 
     def suffices(self, store: Store, part: str, by: str) -> None:
         """Refuse a part of which nothing can be learnt or scored."""
+        return
 
     def length(self, row: Row) -> int:
         """Positions of a row that count for the longest that is allowed."""

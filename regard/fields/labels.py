@@ -132,7 +132,7 @@ class Field(Base):
     def encode(self, values: Sequence[Sequence[str]]) -> list[Row]:
         """Labels that are known; `numbers` knows what to do with others."""
         known = {name: n for n, name in enumerate(self.labels.names, 1)}
-        return [{self.name: [known.get(name, 0) for name in value]} for value in values]  # type: ignore[dict-item]
+        return [{self.name: [known.get(name, 0) for name in value]} for value in values]
 
     def length(self, row: Row) -> int:
         return 0

@@ -176,7 +176,7 @@ class Field(Base):
     def encode(self, values: Sequence[Sequence[str]]) -> list[Row]:
         if not self.real:
             known = {name: n for n, name in enumerate(self.names, 1)}
-            return [{self.name: [known.get(tag, 0) for tag in value]} for value in values]  # type: ignore[dict-item]
+            return [{self.name: [known.get(tag, 0) for tag in value]} for value in values]
         scale = self.scale
         return [
             {

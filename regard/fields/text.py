@@ -141,9 +141,9 @@ class Field(Base):
     def encode(self, values: Sequence[str]) -> list[Row]:
         encoded = self.tokenizer.encode(values)
         if self.role == "ended":
-            return [{self.name: [*tokens, self.tokenizer.end]} for tokens in encoded]  # type: ignore[dict-item]
+            return [{self.name: [*tokens, self.tokenizer.end]} for tokens in encoded]
         if self.spelling is None:
-            return [{self.name: tokens} for tokens in encoded]  # type: ignore[dict-item]
+            return [{self.name: tokens} for tokens in encoded]
         spelt = self.spelling.encode([self.tokenizer.words(text) for text in values])
         return [
             spelt_row(self.name, tokens, each) for tokens, each in zip(encoded, spelt, strict=True)
@@ -163,7 +163,7 @@ class Field(Base):
             whole = len(row[self.name]) <= most + 1
             return {
                 self.name: row[self.name] if whole else [*row[self.name][:most], row[self.name][-1]]
-            }  # type: ignore[dict-item]
+            }
         found = {self.name: row[self.name][:most]}
         if self.spelling is None:
             return found
@@ -172,23 +172,13 @@ class Field(Base):
         return found | {f"{self.name}_characters": characters, f"{self.name}_letters": letters}
 
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        name, by = self.name, self.tokenizer
-        tokens = [np.asarray(row[name], np.int64) for row in rows]
-        if self.role == "ended":
-            said, mask = pad(tokens, by.pad)
-            read = np.roll(said, 1, axis=1)
-            read[:, 0] = self.before
-            return {f"{name}_in": read, f"{name}_out": said, f"{name}_mask": mask}
-        if self.role == "written":
-            read, mask = pad(tokens, by.pad, start=[by.start])
-            said, _ = pad(tokens, by.pad, end=[by.end])
-            return {f"{name}_in": read, f"{name}_out": said, f"{name}_mask": mask}
-        start = [by.start] if self.role == "framed" else []
-        found, mask = pad(tokens, by.pad, start=start, end=[by.end])
-        arrays: dict[str, Array] = {name: found, f"{name}_mask": mask}
+        found = arrays(self.name, [row[self.name] for row in rows], self.role, self.tokenizer)
+        if self.running:
+            found[f"{self.name}_in"][:, 0] = self.before
         if self.spelling is not None:
-            arrays |= collated_spelling(name, rows, mask.shape, len(start))
-        return arrays
+            shape, before = found[self.name].shape, int(self.role == "framed")
+            found |= collated_spelling(self.name, rows, shape, before)
+        return found
 
     @property
     def before(self) -> int:
@@ -216,6 +206,25 @@ class Field(Base):
         return "cut" if len(row[self.name]) > longest else "ok"
 
 
+def arrays(
+    name: str, rows: Sequence[Any], role: Role, by: Tokenizer | type[Tokenizer] = Tokenizer
+) -> dict[str, Array]:
+    """The tokens of texts as a batch has them, by their role."""
+    tokens = [np.asarray(row, np.int64) for row in rows]
+    if role in ("read", "framed"):
+        start = [by.start] if role == "framed" else []
+        found, mask = pad(tokens, by.pad, start=start, end=[by.end])
+        return {name: found, f"{name}_mask": mask}
+    if role == "written":
+        read, mask = pad(tokens, by.pad, start=[by.start])
+        said, _ = pad(tokens, by.pad, end=[by.end])
+    else:
+        said, mask = pad(tokens, by.pad)
+        read = np.roll(said, 1, axis=1)
+        read[:, 0] = by.start
+    return {f"{name}_in": read, f"{name}_out": said, f"{name}_mask": mask}
+
+
 def columns(name: str, by: Tokenizer, letters: Spelling | None) -> dict[str, Column]:
     """The arrays of a text that is read as tokens and, where words are spelt, as characters."""
     found = {name: token_column(len(by))}
@@ -233,15 +242,17 @@ def token_column(size: int) -> Column:
 
 
 def spelt_row(name: str, tokens: Any, spelt: spelling.Spelt) -> Row:
-    return {name: tokens, f"{name}_characters": spelt[0], f"{name}_letters": spelt[1]}  # type: ignore[dict-item]
+    return {name: tokens, f"{name}_characters": spelt[0], f"{name}_letters": spelt[1]}
 
 
 def collated_spelling(
     name: str, rows: Sequence[Row], shape: tuple[int, ...], before: int
 ) -> dict[str, Array]:
     """characters (B, S, C) of a batch."""
-    columns = ([row[f"{name}_{each}"] for row in rows] for each in ("characters", "letters"))
-    found = spelling.table(*columns, (shape[0], shape[1]), before)
+    characters, letters = (
+        [row[f"{name}_{each}"] for row in rows] for each in ("characters", "letters")
+    )
+    found = spelling.table(characters, letters, (shape[0], shape[1]), before)
     return {f"{name}_characters": found}
 
 

@@ -119,8 +119,7 @@ class Field(Base):
         unknown = [self.tokenizer.unknown]
         found = [flat([next(encoded)[:most] or unknown for _ in words]) for words in values]
         rows: list[Row] = [
-            {self.name: tokens, f"{self.name}_pieces": pieces}  # type: ignore[dict-item]
-            for tokens, pieces in found
+            {self.name: tokens, f"{self.name}_pieces": pieces} for tokens, pieces in found
         ]
         if self.spelling is None:
             return rows

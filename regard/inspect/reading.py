@@ -168,7 +168,7 @@ def tagged(
     def measure(scores: Float[Tensor, "B S C"]) -> Float[Tensor, "B T C"]:
         scores = scores.float()[:, first]
         if tags.real:
-            return scores * tags.scale.deviation + tags.scale.mean
+            return scores * float(tags.scale.deviation) + float(tags.scale.mean)
         if head.crf is None:
             return scores.log_softmax(-1)
         # With a field: of each tag by itself, whatever the others are.

@@ -21,6 +21,7 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoders import transformer as decoder
 from regard.encoders import transformer as encoder
 from regard.errors import UserError
+from regard.examples.stored import Stored
 from regard.heads import vocabulary
 from regard.inputs import tokens
 from regard.interop import kept, nearness, shortlist as shortlists

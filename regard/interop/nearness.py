@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.translation import batch_of
+from regard.decoding.translation import collate
 from regard.errors import UserError
 from regard.interop.conversion import FORBIDDEN, computable, library
 from regard.model import Model
@@ -105,7 +105,7 @@ def measure(task: Task, model: Model, engine: "Engine", search: Part) -> Nearnes
     lost = [
         before - after
         for h, original, other in zip(
-            ours, forced(task, model, sources, outputs), engine.score(sources, outputs), strict=True
+            ours, forced(model, sources, outputs), engine.score(sources, outputs), strict=True
         )
         for before, after in list(zip(original, other, strict=True))[: len(h.tokens) + h.finished]
     ]
@@ -123,16 +123,13 @@ def measure(task: Task, model: Model, engine: "Engine", search: Part) -> Nearnes
 
 
 def forced(
-    task: Task,
-    model: Model,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
+    model: Model, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """log p of each target's tokens and of its end; what is forbidden takes no probability."""
     training = model.training
     model.eval()
     with torch.inference_mode():
-        batch = batch_of([task.source, task.target], [sources, targets]).to(model.device)
+        batch = collate(sources, targets).to(model.device)
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         logits = model.head.logits(hidden).float()
         logits[..., list(FORBIDDEN)] = -torch.inf

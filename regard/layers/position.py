@@ -5,7 +5,8 @@ and keys inside the attention. All are functions of the position alone.
 """
 
 import math
-from typing import Literal
+import sys
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +17,8 @@ from regard.layers.probe import probe
 
 Kind = Literal["sinusoidal", "learned", "one_hot", "rotary", "none"]
 Layout = Literal["interleaved", "halves"]
+TABLES = ("learned", "one_hot")
+"""Kinds of positions that end."""
 
 
 def sinusoid(
@@ -139,3 +142,10 @@ class Rotary(nn.Module):
         sin, cos = sin[where].to(x.dtype), cos[where].to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+def limit(part: Any) -> int:
+    """How many positions a part of a model has; without end for most kinds."""
+    position = getattr(part, "position", None)
+    ends = getattr(position, "kind", "") in TABLES
+    return int(position.limit) if position is not None and ends else sys.maxsize

@@ -94,7 +94,11 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
         base = base_run.folder if base_run else None
         found = list[Mapping[str, Any]]()
         plan = module("tasks", recipe.kind).plan(recipe.task)
-        report = plan.prepare(folder, base, check and (lambda raw: found.extend(check(raw))))
+
+        def checked(raw: Mapping[str, Raw]) -> None:
+            found.extend(check(raw) if check else ())
+
+        report = plan.prepare(folder, base, checked)
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins

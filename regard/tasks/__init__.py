@@ -1,19 +1,19 @@
 """What is learnt from what: the data's form, the loss, the prediction and its score."""
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.files import called
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
+from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields
 from regard.fields import Field
 from regard.inspect.reading import Reading
+from regard.layers.position import TABLES
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
@@ -22,36 +22,6 @@ from regard.recipe.values import shown
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-TABLES = ("learned", "one_hot")
-"""Kinds of positions that end."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """One output for one input."""
-
-    text: str
-    """What was predicted; empty for an empty input, if the task needs one."""
-    status: str = "ok"
-    """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached);
-    unknown (the input has what the model has never seen)."""
-    score: float = 0.0
-    """log-probability, normalised by length as the search says."""
-    tokens: list[str] = field(default_factory=list)
-    """The tokens, as a person reads them; the end of the sequence is one."""
-    log_probs: list[float] = field(default_factory=list)
-    """log-probability of each token."""
-    source: list[str] = field(default_factory=list)
-    """The input's tokens."""
-    alignment: list[int] = field(default_factory=list)
-    """For each token, which of the input's tokens it looked at most."""
-    alternatives: list[dict[str, Any]] = field(default_factory=list)
-    """The n best, the first included, if more than one was asked for."""
-    probabilities: dict[str, float] = field(default_factory=dict)
-    """Of every label, where labels are predicted."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value not in ([], {})}
 
 
 @runtime_checkable
@@ -250,22 +220,6 @@ def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
     settings = getattr(recipe.model, part).config
     if getattr(settings, "position", "") in TABLES and settings.limit < most:
         raise RecipeError(f"model.{part}.limit: {settings.limit} positions, but {why} for {most}")
-
-
-def positions(part: Any) -> int:
-    """How many positions a part of a model has; without end for most kinds."""
-    position = getattr(part, "position", None)
-    ends = getattr(position, "kind", "") in TABLES
-    return int(position.limit) if position is not None and ends else sys.maxsize
-
-
-def check_written_length(what: str, symbols: Sequence[int], model: Model) -> None:
-    """Refuse an output that the decoder, which reads START before it, has no positions for."""
-    if len(symbols) + 1 > (most := positions(model.decoder)):
-        raise UserError(
-            f"{what} has {len(symbols)} tokens, but the model has positions for {most - 1}: "
-            "shorten it, or train with a larger model.decoder.limit"
-        )
 
 
 def check_written(recipe: Recipe) -> None:

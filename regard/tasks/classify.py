@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.labelled import SKIP, HeldOut, texts
+from regard.data.labelled import HeldOut, texts
 from regard.data.readers import Policy, Report
 from regard.errors import RecipeError
-from regard.examples.preparation import Fields, Plan
+from regard.examples.preparation import Plan
 from regard.examples.stored import Stored, collate
 from regard.fields import Example, Row, labels
 from regard.inspect import reading
@@ -81,16 +82,12 @@ def plan(config: Config) -> Plan:
     """Texts (or what else has labels) and labels, as a table has them."""
     source = module("fields", config.source.kind).Field.of("source", config.source.config, config)
     fields = {"text": source, "label": labels.Field("labels", config.labels)}
-
-    def read(part: files.Part, report: Report) -> Iterator[Example]:
-        return _read(config, fields, part, SKIP, report)
-
-    held_out = config.held_out
-    return Plan(fields=fields, data=config.data, read=read, held_out=held_out)
+    read = partial(_read, config, source)
+    return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
 
 
 def _read(
-    config: Config, fields: Fields, part: files.Part, policy: Policy, report: Report
+    config: Config, source: Any, part: files.Part, policy: Policy, report: Report
 ) -> Iterator[Example]:
     """The examples of a part's own files."""
     data, separator = config.data, ""
@@ -100,7 +97,7 @@ def _read(
         data.paths(part), data.columns, policy, report, header=data.header, separator=separator
     )
     for row in rows:
-        value = parsed_cell(fields["text"], row.text, row.path, row.line, policy, report)
+        value = parsed_cell(source, row.text, row.path, row.line, policy, report)
         if value is not None:
             yield Example(((row.path, row.line),), (value, row.labels))
 
@@ -128,7 +125,7 @@ class Task:
         known = self.target.labels
         counts = torch.tensor(known.counts, dtype=torch.float32)
         if self.several:
-            return (known.texts - counts).clamp(min=1) / counts
+            return torch.clamp(known.texts - counts, min=1) / counts
         return counts.sum() / (len(counts) * counts)
 
     # Learning
@@ -240,18 +237,11 @@ class Task:
 
     def references(self, part: files.Part) -> tuple[list[str], list[str]]:
         """Texts and labels of a part, every line of it."""
-        found = self._examples(part)
-        shown = (map(f.show, column) for f, column in zip(self.fields.values(), found, strict=True))
-        inputs, outputs = map(list, shown)
-        return inputs, outputs
+        found = [each.values for each in self._examples(part)]
+        return [self.source.show(x) for x, _ in found], [self.target.show(y) for _, y in found]
 
     def _examples(self, part: files.Part) -> list[Example]:
-        policy = Policy(broken=self.config.data.on_bad_line, empty="keep")
-
-        def read(which: files.Part, report: Report) -> Iterator[Example]:
-            return _read(self.config, self.fields, which, policy, report)
-
-        return replace(self.plan, read=read).whole(part)
+        return self.plan.whole(part, Policy(broken=self.config.data.on_bad_line, empty="keep"))
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,22 +21,19 @@ from regard.data.batching import by_length
 from regard.data.readers import Policy, Report, parallel
 from regard.data.store import read_texts
 from regard.data.texts import HeldOut
-from regard.decoding import continuation
-from regard.decoding.continuation import Asked, follow
-from regard.decoding.likelihood import Text, log_probs, measured
-from regard.errors import RecipeError, UserError
+from regard.decoding.continuation import Continuer
+from regard.decoding.likelihood import Text, log_probs, means, measured
+from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import Stored, collate
 from regard.fields import Example, text
-from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.metrics import VERSION, Direction, Score, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Length
-from regard.search import Hypothesis, Request
-from regard.tasks import Prediction, check_head, check_positions, check_written, positions
+from regard.tasks import Prediction, check_head, check_positions, check_written
 from regard.train import health
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
@@ -113,19 +111,17 @@ def plan(config: Config) -> Plan:
     return Plan(
         fields={"target": target},
         data=config.data,
-        read=lambda part, report: _read(config, part, "skip", report),
+        read=partial(_read, config),
         held_out=config.held_out,
         limited=not running,
         watched=sys.maxsize,
     )
 
 
-def _read(
-    config: Config, part: files.Part, broken: Literal["refuse", "skip"], report: Report
-) -> Iterator[Example]:
+def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The lines of a part's own files. Of running text even empty ones are kept."""
     data, running = config.data, config.unit == "stream"
-    policy = Policy(broken=broken, empty="keep" if running else "skip")
+    policy = replace(policy, empty="keep") if running else policy
     for path in data.paths(part):
         rows = parallel([path], data.columns or ("text",), policy, report, header=data.header)
         for number, line in rows:
@@ -216,17 +212,17 @@ class Task:
         prompts = [row[max(0, place - PROMPT) : place] for row, place in places]
         right = [row[place : place + LENGTH] for row, place in places]
         greedy = Part("greedy", module("search", "greedy").Config())
-        found = self._continue(model, prompts, list(range(len(prompts))), greedy, LENGTH)
-        said = [self._decode(best[0].tokens) for best in found]
-        return health.shares(said, list(map(self._decode, right)))
+        write = self._continuer(model)
+        found = write.follow(prompts, list(range(len(prompts))), greedy, LENGTH)
+        said = [write.decode(best[0].tokens) for best in found]
+        return health.shares(said, list(map(write.decode, right)))
 
     # Likelihood
 
     def references(self, part: files.Part) -> tuple[list[str]]:
         """The texts of a part: its lines, or all of it as one running text."""
-        rule = self.config.data.on_bad_line
-        strict = replace(self.plan, read=lambda p, report: _read(self.config, p, rule, report))
-        return (self._joined([each.values[0] for each in strict.whole(part)]),)
+        found = self.plan.whole(part, self.config.data.policy)
+        return (self._joined([each.values[0] for each in found]),)
 
     def _joined(self, lines: list[str]) -> list[str]:
         """The texts that lines are: each of them one, or all of them together."""
@@ -239,41 +235,27 @@ class Task:
     def _measured(self, texts: Sequence[str]) -> list[Text]:
         return measured(self.by, texts, words=self.config.tokenizer.kind == "word")
 
-    def _decode(self, tokens: Sequence[int]) -> str:
-        lines: list[list[int]] = [[]]
-        for token in tokens:
-            lines.append([]) if token == self.by.end else lines[-1].append(token)
-        return "\n".join(map(self.by.decode, lines))
+    def _likelihood(self, model: Model, texts: list[Text], size: int = 64) -> dict[str, float]:
+        """Means over all tokens, and over all characters."""
+        return means(texts, self._log_probs(model, texts, size))
 
-    def _read(
-        self, model: Model, rows: Sequence[Sequence[int]], size: int = 64
+    def _log_probs(
+        self, model: Model, texts: Sequence[Text], size: int
     ) -> list[NDArray[np.float32]]:
-        """log p of each token of each row, given those before it.
+        """log p of each token of each text, given those before it.
 
         A model that hands on its state knows all of them. Any other reads windows as long as
-        those that it has learnt from, and knows at least half a window, but at a row's beginning.
+        those that it has learnt from, and knows at least half a window, but at a text's beginning.
         """
+        model.eval()
         window = self.window(model)
 
         def read(ids: list[int]) -> list[NDArray[np.float32]]:
-            batch = self._batch([rows[n] for n in ids]).to(model.device)
+            batch = self._batch([texts[n].tokens for n in ids]).to(model.device)
             table = log_probs(model, batch, window).cpu().numpy()
-            return [line[: len(rows[n])] for n, line in zip(ids, table, strict=True)]
+            return [line[: len(texts[n].tokens)] for n, line in zip(ids, table, strict=True)]
 
-        return by_length([len(row) for row in rows], size, read)
-
-    def _likelihood(self, model: Model, texts: list[Text], size: int = 64) -> dict[str, float]:
-        """Means over all tokens, and over all characters."""
-        model.eval()
-        found = self._read(model, [text.tokens for text in texts], size)
-        nats = -math.fsum(float(row.sum(dtype=np.float64)) for row in found)
-        mean = nats / sum(map(len, found))
-        bits = nats / math.log(2) + sum(text.spelling for text in texts)
-        return {
-            "nll": mean,
-            "perplexity": perplexity(mean),
-            "bits_per_character": bits / sum(text.characters for text in texts),
-        }
+        return by_length([len(text.tokens) for text in texts], size, read)
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
@@ -303,9 +285,8 @@ class Task:
         self, model: Model, texts: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
         """log-probability, perplexity and bits per character of each text, its end included."""
-        model.eval()
         encoded = self._measured(texts)
-        found = self._read(model, [text.tokens for text in encoded], batch)
+        found = self._log_probs(model, encoded, batch)
         for each, row in zip(encoded, found, strict=True):
             total = float(row.sum(dtype=np.float64))
             bits = each.spelling - total / math.log(2)
@@ -342,92 +323,16 @@ class Task:
         if most < 1:
             raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
-        prompts = [text.tokens[:-1] for text in self._measured(inputs)]
+        yield from self._continuer(model).predict(inputs, search, most, batch, first)
 
-        def continued(ids: list[int]) -> list[Prediction]:
-            chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
-            best = self._continue(model, chosen, numbers, search, most)
-            return [self._prediction(*each) for each in zip(chosen, best, strict=True)]
-
-        yield from by_length([len(prompt) for prompt in prompts], batch, continued)
-
-    def _continue(
-        self,
-        model: Model,
-        prompts: list[list[int]],
-        numbers: list[int],
-        search: Part,
-        length: int,
-    ) -> list[list[Hypothesis]]:
-        """Continuations, best first, without their prompts."""
-        asked = Asked(
-            length=length,
-            end=self._end,
-            forbidden=self.by.unwritten,
-            window=self.window(model),
-        )
-        texts = [[self.before, *prompt] for prompt in prompts]
-        return follow(model, texts, numbers, search, asked)
-
-    @property
-    def _end(self) -> int:
-        """What ends an output: running text has no end, and what pads is never written."""
-        return self.by.pad if self.running else self.by.end
-
-    def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
-        before = self._decode(prompt)
-        texts = [self._decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
-        first, ended = best[0], best[0].finished
-        alternatives = [
-            {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
-            for text, each in zip(texts, best, strict=True)
-        ]
-        return Prediction(
-            text=texts[0],
-            status="unknown"
-            if self.by.unknown in prompt
-            else "ok"
-            if ended or self.running
-            else "capped",
-            score=first.score,
-            tokens=self.by.pieces([*first.tokens, self.by.end] if ended else first.tokens),
-            log_probs=list(first.log_probs),
-            source=self.by.pieces(prompt),
-            alternatives=alternatives if len(best) > 1 else [],
-        )
+    def _continuer(self, model: Model) -> Continuer:
+        return Continuer(model, self.by, self.before, self.window(model), ends=not self.running)
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
-        prompt, beam = self._measured([text])[0].tokens[:-1], None
-        if target is None:
-            request = Request(
-                start=(prompt or [self.before])[-1],
-                end=self._end,
-                caps=[max(1, min(length, positions(model.decoder) - len(prompt)))],
-                forbidden=self.by.unwritten,
-                numbers=(0,),
-                device=model.device,
-            )
-            with torch.inference_mode():
-                state = continuation.read(model, [[self.before, *prompt]])
-            best, beam = reading.best(model, state, request, search, self.by)
-            said = [*prompt, *best.tokens, *([self.by.end] if best.finished else [])]
-        else:
-            said = self._measured([text + target])[0].tokens[:-1]
-        if not said:
-            raise UserError("inspect: there is nothing to read")
-        return reading.written(
-            self._batch([said]).to(model.device),
-            text,
-            said,
-            self.by,
-            start=self.before,
-            prompt=len(prompt),
-            given=len(prompt) if target is None else len(said),
-            beam=beam,
-        )
+        return self._continuer(model).look(text, search, target, length, self._batch)
 
 
 def _count(arrays: Any) -> int:

@@ -3,22 +3,22 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
 
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.labelled import SKIP, HeldOut, sentences
+from regard.data.labelled import HeldOut, sentences
 from regard.data.labels import UNKNOWN
 from regard.data.readers import Policy, Report
+from regard.decoding.tagging import Tagged, Tagger, states
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan
 from regard.examples.stored import Stored, collate
@@ -88,10 +88,7 @@ def plan(config: Config) -> Plan:
     """Words, and a tag for each."""
     source = words.Field("source", config.tokenizer, config.unit, config.characters)
     fields = {"words": source, "tags": tags.Field("tags", config.labels)}
-
-    def read(part: files.Part, report: Report) -> Iterator[Example]:
-        return _read(config, part, SKIP, report)
-
+    read = partial(_read, config)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
 
 
@@ -100,19 +97,6 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     data, real = config.data, config.labels.kind == "real"
     for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
         yield Example(((each.path, each.line),), (each.words, each.tags))
-
-
-class Tagged(NamedTuple):
-    """What the model says of a sentence, for each word."""
-
-    values: NDArray[np.float64]
-    """The number of its tag, or its value."""
-    log_probs: NDArray[np.float64]
-    """log p of its tag by itself."""
-    chain: NDArray[np.float64]
-    """log p of its tag given those before it: they sum to log p of the sentence's tags."""
-    given: NDArray[np.float64]
-    """The same of tags that were given; 0 where one is not known."""
 
 
 class Task:
@@ -129,6 +113,8 @@ class Task:
         self.tags: tags.Field = self.fields["tags"]
         self.sizes = Sizes({"source": self.source.size, "tags": self.tags.size}, "source", "tags")
         self.real = self.tags.real
+        longest, tokens = config.data.max_length, config.batch.tokens
+        self.tagger = Tagger(self.source, self.tags, longest, tokens)
 
     # Learning
 
@@ -145,36 +131,13 @@ class Task:
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(tags | words), or the squared error."""
-        return model.head.loss(_words(model, batch), batch["tags"], batch["source_word_mask"]), None
-
-    def _run(self, model: Model, rows: Sequence[Row], size: int = 0) -> list[Tagged]:
-        """What the model says of sentences, and how likely it finds the tags that they may have."""
-        model.eval()
-        head: Any = model.head
-        found: dict[int, Tagged] = {}
-        fields = [field for field in self.fields.values() if rows and field.name in rows[0]]
-        lengths = np.array([[len(row["source"])] for row in rows], np.int64).reshape(-1, 1)
-        budget = batching.Config(tokens=self.config.batch.tokens, sentences=size)
-        with torch.inference_mode():
-            for ids in batching.plan(lengths, budget):
-                chosen = [rows[n] for n in ids]
-                batch = collate(fields, chosen, ids.tolist(), lambda arrays: 0).to(model.device)
-                hidden, mask = _words(model, batch), batch["source_word_mask"]
-                values, alone = head.best(hidden, mask)
-                chain = head.log_probs(hidden, values, mask)
-                given = chain
-                if "tags" in batch.tensors:
-                    given = head.log_probs(hidden, batch["tags"], mask)
-                table = torch.stack([each.float() for each in (values, alone, chain, given)])
-                for n, *columns in zip(ids.tolist(), *table.cpu().double().numpy(), strict=True):
-                    found[n] = Tagged(*(each[: self.source.words(rows[n])] for each in columns))
-        return [found[n] for n in range(len(rows))]
+        return model.head.loss(states(model, batch), batch["tags"], batch["source_word_mask"]), None
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.plan.has("validation"):
             return {}
         rows = self._stored("validation").rows()
-        said = self._run(model, rows)
+        said = self.tagger.run(model, rows)
         if self.real:
             values, numbers = self._numbers(said, rows)
             scores = label_metrics.errors(values - numbers)
@@ -210,7 +173,7 @@ class Task:
         if not self.real or not self.plan.has("validation"):
             return {}
         rows = self._stored("validation").rows()
-        said, true = self._numbers(self._run(model, rows), rows)
+        said, true = self._numbers(self.tagger.run(model, rows), rows)
         root = math.sqrt(label_metrics.errors(said - true)["mse"].value)
         head: Any = model.head
         with torch.no_grad():
@@ -228,7 +191,9 @@ class Task:
         """
         found = [self.source.parse(line) for line in inputs]
         rows = self.source.encode(found)
-        for sentence, row, said in zip(found, rows, self._tag(model, rows, batch), strict=True):
+        for sentence, row, said in zip(
+            found, rows, self.tagger.tag(model, rows, batch), strict=True
+        ):
             yield self._prediction(sentence, row, said)
 
     def _prediction(self, sentence: Sequence[str], row: Row, said: Tagged) -> Prediction:
@@ -244,32 +209,13 @@ class Task:
             source=list(sentence),
         )
 
-    def _tag(self, model: Model, rows: Sequence[Row], size: int) -> list[Tagged]:
-        """`_run` for sentences of any length: those that are too long are read in parts."""
-        longest = self.config.data.max_length
-        parts = [self.source.windows(row, longest) for row in rows]
-        for row, some in zip(rows, parts, strict=True):
-            start = 0
-            for n, part in enumerate(some) if "tags" in row else ():
-                stop = start + self.source.words(part)
-                some[n], start = {**part, "tags": row["tags"][start:stop]}, stop
-        said = iter(self._run(model, [part for some in parts for part in some], size))
-        empty = Tagged(*[np.zeros(0)] * 4)
-        joined = ([empty, *(next(said) for _ in some)] for some in parts)
-        return [Tagged(*map(np.concatenate, zip(*each, strict=True))) for each in joined]
-
     def references(self, part: files.Part) -> tuple[list[str], list[str]]:
         """Words and tags of a part, a sentence a line; blanks inside a word become “_”."""
         found = [each.values for each in self._examples(part)]
         return [self.source.show(w) for w, _ in found], [self.tags.show(t) for _, t in found]
 
     def _examples(self, part: files.Part) -> list[Example]:
-        policy = Policy(broken=self.config.data.on_bad_line, empty="skip")
-
-        def read(which: files.Part, report: Report) -> Iterator[Example]:
-            return _read(self.config, which, policy, report)
-
-        return replace(self.plan, read=read).whole(part)
+        return self.plan.whole(part, Policy(broken=self.config.data.on_bad_line, empty="skip"))
 
     def _rows(self, sentences: Sequence[Any], tags: Sequence[Any]) -> list[Row]:
         pairs = zip(self.source.encode(sentences), self.tags.encode(tags), strict=True)
@@ -290,7 +236,7 @@ class Task:
             )
         self.tags.accept(true, [each.where[0] for each in found], part)
         rows = self._rows(sentences, true)
-        tagged = self._tag(model, rows, batch)
+        tagged = self.tagger.tag(model, rows, batch)
         outputs = [self._prediction(*each) for each in zip(sentences, rows, tagged, strict=True)]
         said = [output.tokens for output in outputs]
         if self.real:
@@ -326,7 +272,7 @@ class Task:
             if len(sentence) != len(said):
                 raise UserError(f"line {n}: {len(sentence)} words, but {len(said)} tags")
             self.tags.refuse(said, f"line {n}", rule)
-        tagged = self._tag(model, self._rows(sentences, given), batch)
+        tagged = self.tagger.tag(model, self._rows(sentences, given), batch)
         for names, found in zip(given, tagged, strict=True):
             pairs = zip(found.given.tolist(), names, strict=True)
             chances = [chance for chance, tag in pairs if self.tags.knows(tag)]
@@ -353,14 +299,3 @@ class Task:
             self.tags.refuse(given, "inspect")
         batch = collate([self.source], [row], [0], lambda arrays: len(spoken)).to(model.device)
         return reading.tagged(model, batch, text, list(spoken), self.source, row, self.tags, given)
-
-
-def _words(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
-    """The state of each word's first symbol."""
-    memory = model.encode(batch)
-    assert memory is not None
-    said, read = memory.states.shape[1], batch["source"].shape[1]
-    if said != read:
-        raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no tag fits")
-    places = batch["source_first"][..., None].expand(-1, -1, memory.states.shape[-1])
-    return memory.states.gather(1, places)

@@ -1,40 +1,35 @@
 """Translate: seq2seq, unaligned. Also spelling, pronunciation: anything that is text to text."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 
 from regard.data import batching, files, pairs, tokenizers
-from regard.data.batching import Batches, by_length
-from regard.data.labelled import SKIP
-from regard.data.readers import Policy, Report, parallel, suffix
+from regard.data.batching import Batches
+from regard.data.readers import Policy, Report, parallel
 from regard.data.store import read_texts
 from regard.decoding.choices import Choices
-from regard.decoding.parallel_batches import parallel_batches
-from regard.decoding.translation import Finder, Output, Translator, batch_of, check_choices
+from regard.decoding.translation import Output, Translator, check_choices
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan, watched
 from regard.examples.raw import Raw
-from regard.examples.stored import Stored, collate
+from regard.examples.stored import Stored
 from regard.fields import Example, text
-from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, perplexity
 from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.search import Hypothesis
 from regard.tasks import (
     Prediction,
     check_head,
     check_positions,
     check_written,
-    check_written_length,
 )
 from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
@@ -99,19 +94,8 @@ def check(recipe: Recipe) -> None:
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
     check_choices(config.output.choices != "", config.search)
-    _check_files(config.data)
+    pairs.check_files(config.data)
     _check_positions(recipe)
-
-
-def _check_files(data: files.Config) -> None:
-    for part in files.PARTS:
-        names = getattr(data, part)
-        tables = [name for name in names if suffix(Path(name)) in (".tsv", ".csv", ".jsonl")]
-        if names and (len(names), len(tables)) not in ((1, 1), (2, 0)):
-            raise RecipeError(
-                f"data.{part}: wanted: one TSV, CSV or JSONL file, or one plain text file "
-                f"for each of {' and '.join(SIDES)}; there are {', '.join(names)}"
-            )
 
 
 def _check_positions(recipe: Recipe) -> None:
@@ -156,7 +140,7 @@ def plan(config: Config) -> Pairs:
         config=config,
         fields=fields,
         data=config.data,
-        read=lambda part, report: _read(config, part, SKIP, report),
+        read=partial(_read, config),
         joint=SIDES if by.joint else (),
         answer=answer,
         also=both,
@@ -208,7 +192,10 @@ class Task:
 
     def restrict(self, choices: Choices | None) -> None:
         """Write one of these from now on, instead of the recipe's own; None: any text."""
-        self._translator = Translator(self.source, self.target, self.config.output, choices)
+        longest = self.config.data.max_length
+        self._translator = Translator(
+            self.source, self.target, self.config.output, longest, choices
+        )
 
     def restricted(self) -> bool:
         """Whether not any text may be written."""
@@ -254,10 +241,8 @@ class Task:
         stored = self._stored("validation")
         total, count = 0.0, 0
         with torch.inference_mode():
-            for ids in batching.plan(stored.lengths, self.config.batch):
-                rows = [stored.store[n] for n in ids.tolist()]
-                batch = collate(stored.fields, rows, ids.tolist(), _count).to(model.device)
-                terms, _ = self.loss(model, batch)
+            for batch in stored.once(self.config.batch, _count):
+                terms, _ = self.loss(model, batch.to(model.device))
                 total += float(terms["nll"].sum)
                 count += terms["nll"].count
         mean = total / max(1, count)
@@ -266,88 +251,10 @@ class Task:
     # Using what was learnt
 
     def predict(
-        self,
-        model: Model,
-        inputs: Sequence[str],
-        search: Part,
-        *,
-        batch: int = 64,
-        prefixes: Sequence[str] | None = None,
-        align_tokens: bool = False,
-        length: int | None = None,
-        first: int = 0,
-        finder: Finder | None = None,
+        self, model: Model, inputs: Sequence[str], search: Part, **options: Any
     ) -> Iterator[Prediction]:
-        """Exactly one output per input, in order, whatever the batch size; empty for empty.
-
-        What the source's vocabulary lacks is read as the unknown token, and the status says so.
-        No output has more than `length` tokens, nor more than the recipe allows its input.
-        """
-        if model.training:  # to ask costs less than to tell every layer
-            model.eval()
-        if length is not None and length < 1:
-            raise RecipeError(f"length: {length} must be ≥ 1")
-        check_choices(self.restricted(), search, length)
-        encoded, longest = self.source.tokenizer.encode(inputs), self.config.data.max_length
-        forced = [[] for _ in inputs] if prefixes is None else self._forced(model, prefixes)
-        cut = [len(tokens) > longest for tokens in encoded]
-        encoded = [tokens[:longest] for tokens in encoded]
-        full = [n for n, line in enumerate(inputs) if line.strip()]
-        order = sorted(full, key=lambda n: (len(encoded[n]), n))
-        # An engine makes its own batches.
-        size = batch if finder is None else max(1, len(order))
-        batches = [order[start : start + size] for start in range(0, len(order), size)]
-        write = self.translator
-
-        def predicted(ids: list[int]) -> list[Prediction]:
-            sources = [encoded[n] for n in ids]
-            numbers = [first + n for n in ids]
-            request = write.request(model, sources, [forced[n] for n in ids], numbers, length)
-            find = finder or (lambda *asked: write.search(model, *asked))
-            found = find(sources, request, search)
-            links: list[list[int]] = [[]] * len(ids)
-            if align_tokens:
-                links = write.align(model, sources, found, batch)
-            return [
-                self._prediction(encoded[n], best, link, cut[n])
-                for n, best, link in zip(ids, found, links, strict=True)
-            ]
-
-        done = parallel_batches(predicted, batches, model.device)
-        found = dict(zip(order, (each for some in done for each in some), strict=True))
-        for n in range(len(inputs)):
-            yield found.get(n, Prediction(text="", status="empty"))
-
-    def _forced(self, model: Model, prefixes: Sequence[str]) -> list[list[int]]:
-        forced = self.target.tokenizer.encode(prefixes)
-        for prefix in forced:
-            check_written_length("prefix: it", prefix, model)
-        return forced
-
-    def _prediction(
-        self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
-    ) -> Prediction:
-        first, by = best[0], self.target.tokenizer
-        status = self._status(cut, source)
-        tokens = [*first.tokens, by.end] if first.finished else list(first.tokens)
-        several = best if len(best) > 1 else []
-        return Prediction(
-            text=by.decode(first.tokens),
-            status="capped" if status == "ok" and not first.finished else status,
-            score=first.score,
-            tokens=by.pieces(tokens),
-            log_probs=list(first.log_probs),
-            source=self.source.positions({"source": source}),
-            alignment=link[: len(tokens)],
-            alternatives=[
-                {"text": by.decode(h.tokens), "score": h.score, "log_probs": list(h.log_probs)}
-                for h in several
-            ],
-        )
-
-    def _status(self, cut: bool, tokens: Sequence[int]) -> str:
-        """How what was given could be read."""
-        return "cut" if cut else "unknown" if self.source.tokenizer.unknown in tokens else "ok"
+        """Exactly one output per input, in order; options are those of `Translator.predict`."""
+        return self.translator.predict(model, inputs, search, **options)
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, **options: Any
@@ -407,60 +314,13 @@ class Task:
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given target, in order."""
-        model.eval()
-        longest, sources = self.config.data.max_length, self.source.tokenizer.encode(inputs)
-        left = [tokens[:longest] for tokens in sources]
-        right = self.target.tokenizer.encode(outputs)
-        for n, tokens in enumerate(right, 1):
-            check_written_length(f"line {n}: the target", tokens, model)
-
-        def log_probs(ids: list[int]) -> list[list[float]]:
-            sides = [[side[n] for n in ids] for side in (left, right)]
-            block = batch_of([self.source, self.target], sides).to(model.device)
-            with torch.inference_mode():
-                hidden, _ = model.decode(block["target_in"], model.start(block))
-                table = model.head.logits(hidden).float().log_softmax(-1)
-                chosen = table.gather(-1, block["target_out"][..., None]).squeeze(-1).cpu()
-            return [chosen[row, : len(right[n]) + 1].tolist() for row, n in enumerate(ids)]
-
-        lengths = [(len(y), len(x)) for x, y in zip(left, right, strict=True)]
-        for n, found in enumerate(by_length(lengths, batch, log_probs)):
-            total = math.fsum(found)
-            yield {
-                "log_prob": total,
-                "perplexity": perplexity(-total / len(found)),
-                "status": self._status(len(sources[n]) > longest, [*left[n], *right[n]]),
-                "tokens": self.target.positions({"target": right[n]}),
-                "log_probs": found,
-            }
+        return self.translator.score(model, inputs, outputs, batch)
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
         """What is written for a text, or a given target."""
-        source = self.source.tokenizer.encode([text])[0][: self.config.data.max_length]
-        by, beam = self.target.tokenizer, None
-        if target is None:
-            request = self.translator.request(model, [source], [[]], [0])
-            with torch.inference_mode():
-                state = model.start(batch_of([self.source], [[source]]).to(model.device))
-            best, beam = reading.best(model, state, request, search, by)
-            tokens, ended = list(best.tokens), best.finished
-        else:
-            tokens, ended = by.encode([target])[0], True
-        said = [*tokens, by.end] if ended else tokens
-        batch = batch_of([self.source, self.target], [[source], [tokens]]).to(model.device)
-        return reading.written(
-            batch,
-            text,
-            said,
-            by,
-            start=by.start,
-            given=0 if target is None else len(said),
-            source=self.source.positions({"source": source}),
-            source_words=self.source.groups({"source": source}),
-            beam=beam,
-        )
+        return self.translator.look(model, text, search, target)
 
 
 def _count(arrays: Any) -> int:

@@ -1,0 +1,91 @@
+"""What a model says of each word of sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data import batching
+from regard.errors import RecipeError
+from regard.examples.stored import collate
+from regard.fields import Row, tags, words
+from regard.model import Model
+from regard.types import Batch
+
+
+class Tagged(NamedTuple):
+    """What the model says of a sentence, for each word."""
+
+    values: NDArray[np.float64]
+    """The number of its tag, or its value."""
+    log_probs: NDArray[np.float64]
+    """log p of its tag by itself."""
+    chain: NDArray[np.float64]
+    """log p of its tag given those before it: they sum to log p of the sentence's tags."""
+    given: NDArray[np.float64]
+    """The same of tags that were given; 0 where one is not known."""
+
+
+@dataclass(frozen=True)
+class Tagger:
+    """Words and tags, and how many tokens are read at once."""
+
+    source: words.Field
+    tags: tags.Field
+    longest: int
+    """Tokens of a sentence; one that has more is read in parts."""
+    tokens: int
+    """Tokens of a batch."""
+
+    def run(self, model: Model, rows: Sequence[Row], size: int = 0) -> list[Tagged]:
+        """What the model says of sentences, and how likely it finds the tags that they may have."""
+        model.eval()
+        head: Any = model.head
+        found: dict[int, Tagged] = {}
+        fields = [f for f in (self.source, self.tags) if rows and f.name in rows[0]]
+        lengths = np.array([[len(row["source"])] for row in rows], np.int64).reshape(-1, 1)
+        budget = batching.Config(tokens=self.tokens, sentences=size)
+        with torch.inference_mode():
+            for ids in batching.plan(lengths, budget):
+                chosen = [rows[n] for n in ids]
+                batch = collate(fields, chosen, ids.tolist(), lambda arrays: 0).to(model.device)
+                hidden, mask = states(model, batch), batch["source_word_mask"]
+                values, alone = head.best(hidden, mask)
+                chain = head.log_probs(hidden, values, mask)
+                given = chain
+                if "tags" in batch.tensors:
+                    given = head.log_probs(hidden, batch["tags"], mask)
+                table = torch.stack([each.float() for each in (values, alone, chain, given)])
+                for n, *columns in zip(ids.tolist(), *table.cpu().double().numpy(), strict=True):
+                    found[n] = Tagged(*(each[: self.source.words(rows[n])] for each in columns))
+        return [found[n] for n in range(len(rows))]
+
+    def tag(self, model: Model, rows: Sequence[Row], size: int) -> list[Tagged]:
+        """`run` for sentences of any length: those that are too long are read in parts."""
+        longest = self.longest
+        parts = [self.source.windows(row, longest) for row in rows]
+        for row, some in zip(rows, parts, strict=True):
+            start = 0
+            for n, part in enumerate(some) if "tags" in row else ():
+                stop = start + self.source.words(part)
+                some[n], start = {**part, "tags": row["tags"][start:stop]}, stop
+        said = iter(self.run(model, [part for some in parts for part in some], size))
+        empty = Tagged(*[np.zeros(0)] * 4)
+        joined = ([empty, *(next(said) for _ in some)] for some in parts)
+        return [Tagged(*map(np.concatenate, zip(*each, strict=True))) for each in joined]
+
+
+def states(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:
+    """The state of each word's first symbol."""
+    memory = model.encode(batch)
+    assert memory is not None
+    said, read = memory.states.shape[1], batch["source"].shape[1]
+    if said != read:
+        raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no tag fits")
+    places = batch["source_first"][..., None].expand(-1, -1, memory.states.shape[-1])
+    return memory.states.gather(1, places)
