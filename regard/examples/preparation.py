@@ -65,6 +65,8 @@ class Plan:
     """Further rows for each row to learn from."""
     watched: int = 0
     """Examples of the validation part that are kept as they are."""
+    validates: bool = True
+    """Whether the rows of the validation part are stored: not where its texts are enough."""
 
     def has(self, part: files.Part) -> bool:
         """Whether there is such a part."""
@@ -118,7 +120,8 @@ class Plan:
         if "validation" in raw:
             own = bool(self.data.validation)  # a share is reported with the rest
             held_out = raw["validation"].report if own else Report()
-            self._store(place, "validation", fitted, raw["validation"], base, held_out)
+            if self.validates:
+                self._store(place, "validation", fitted, raw["validation"], base, held_out)
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)

@@ -104,7 +104,8 @@ class Raw:
                 keep = self._chosen[first : first + len(where)].tolist()
                 first += len(where)
                 where, *columns = ([*compress(each, keep)] for each in (where, *columns))
-            yield Block(where, columns)
+            if where:
+                yield Block(where, columns)
 
     def values(self, sides: Sequence[str]) -> Iterator[Any]:
         """The values of some sides, those of one example after the other."""

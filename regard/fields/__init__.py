@@ -13,7 +13,7 @@ batches alike.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
@@ -80,15 +80,15 @@ class Field(Protocol):
         """Positions that each value has; before anything is learnt, those that it surely has."""
         return [0] * len(values)
 
-    def fit(self, values: Iterable[Any]) -> Self:
+    def fit(self, values: Iterable[Any]) -> "Field":
         """The field with all that it learns from the values of the training part."""
         return self
 
-    def load(self, folder: Path) -> Self:
+    def load(self, folder: Path) -> "Field":
         """The field with what a run keeps of it."""
         return self
 
-    def share(self, other: Any) -> Self:
+    def share(self, other: Any) -> "Field":
         """The field with what another one has learnt for both."""
         return self
 

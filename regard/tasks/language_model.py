@@ -115,6 +115,7 @@ def plan(config: Config) -> Plan:
         held_out=config.held_out,
         limited=not running,
         watched=sys.maxsize,
+        validates=False,
     )
 
 
