@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.sides import Part, Side
@@ -19,6 +19,7 @@ USUAL = 200
 UNEQUAL = "unequal numbers of lines"
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where examples come from: the files of a recipe, or what was read of them."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,7 @@ Check = Callable[[Mapping[str, Raw]], None]
 STORE, WATCHED = "store", "watched"
 
 
+@runtime_checkable
 class Source(Protocol):
     """A data set, whatever it is made of: what a task's `plan` gives."""
 

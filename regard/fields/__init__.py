@@ -11,9 +11,10 @@ The main array of a field is called by the field's name, others NAME_something, 
 batches alike.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -38,7 +39,7 @@ class Example(NamedTuple):
     values: tuple[Any, ...]
 
 
-class Field(Protocol):
+class Field(ABC):
     """All that a modality knows: the class `Field` of each file is a subclass of this one.
 
     `fit` and `load` give the field that has learnt from data; what stands before the line below
@@ -51,13 +52,13 @@ class Field(Protocol):
     distinctive: ClassVar[bool] = True
     """Whether examples with the same value are likely the same example: not so of labels."""
 
+    @abstractmethod
     def parse(self, text: str) -> Any:
         """The value that a user, or a cell of a table, gives; ValueError says what is wrong."""
-        ...
 
+    @abstractmethod
     def show(self, value: Any) -> str:
         """A value as a person reads it, in the form that `parse` takes."""
-        ...
 
     def keep(self, value: Any) -> str:
         """A value in one line of text."""
@@ -99,23 +100,23 @@ class Field(Protocol):
         return
 
     @property
+    @abstractmethod
     def size(self) -> Mapping[str, int]:
         """What a model must know of it, in the modality's own words: tokens, variables, …; a
         field that is predicted says how many `outputs` there are."""
-        ...
 
     @property
+    @abstractmethod
     def columns(self) -> Mapping[str, Column]:
         """What the arrays of a row are like."""
-        ...
 
     def verify(self, store: Store, longest: int) -> None:
         """Refuse stored rows that it cannot have written: a run is read as if it were forged."""
         return
 
+    @abstractmethod
     def encode(self, values: Sequence[Any]) -> list[Row]:
         """The arrays of each value."""
-        ...
 
     def accept(self, values: Sequence[Any], where: Sequence[Where], part: str, by: str) -> None:
         """Refuse, with its place, a value that a part cannot have; `by` is whose data it learnt
@@ -139,9 +140,9 @@ class Field(Protocol):
         """Positions of each stored row as a model reads it; None of a field that has none."""
         return store.lengths(self.name)
 
+    @abstractmethod
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
         """The arrays of a batch: (B, …), masks True where something is real."""
-        ...
 
     def pieces(self, row: Row) -> list[str]:
         """What a row is made of, for a person."""

@@ -92,7 +92,10 @@ def test_every_verb(recipe: Path, tmp_path: Path):
     labels = verb("predict", "runs/whole", "inputs.txt").splitlines()
     assert len(labels) == 3 and {*labels} <= {"left", "right"}
     Path("labels.txt").write_text("\n".join(labels) + "\n")
-    rows = [json.loads(x) for x in verb("score", "runs/whole", "inputs.txt", "labels.txt", "--json").splitlines()]
+    rows = [
+        json.loads(x)
+        for x in verb("score", "runs/whole", "inputs.txt", "labels.txt", "--json").splitlines()
+    ]
     assert all(-math.log(2) < row["log_prob"] <= 0 for row in rows)  # what is predicted is likelier
     verb("inspect", "runs/whole", inputs[0], "--output", "page.html")
     assert "(" + inputs[0].split()[0].replace(",", ", ") + ")" in Path("page.html").read_text()
@@ -100,7 +103,17 @@ def test_every_verb(recipe: Path, tmp_path: Path):
 
 def test_a_kill_and_a_resume_change_nothing(recipe: Path):
     verb("train", recipe, "--to", "runs/whole")
-    command = [sys.executable, "-m", "regard", "train", recipe, "--to", "runs/killed", "--parts", OWN]
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "train",
+        recipe,
+        "--to",
+        "runs/killed",
+        "--parts",
+        OWN,
+    ]
     process = subprocess.Popen([*map(str, command)], stderr=subprocess.DEVNULL)
     checkpoints = Path("runs/killed/checkpoints")
     while not (checkpoints.is_dir() and any(checkpoints.glob("0*"))):
@@ -154,7 +167,9 @@ def test_a_wrong_input_is_named(recipe: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_task_of_the_package_takes_the_field(recipe: Path):
     """Labels of anything: `classify` reads points instead of text."""
-    text = RECIPE.replace('"turning"', '"classify"').replace("[source]", '[source]\nkind = "points"')
+    text = RECIPE.replace('"turning"', '"classify"').replace(
+        "[source]", '[source]\nkind = "points"'
+    )
     text = text.replace("[model]", '[model]\ninput = { kind = "series" }')
     for part in ("train", "validation", "test"):
         rows = (line.split("\t") for line in Path(f"{part}.tsv").read_text().splitlines())

@@ -142,7 +142,9 @@ class Task:
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         rows = self.points.encode(parsed(self.points, inputs))
-        for n, (chances, text) in enumerate(zip(self._log_probs(model, rows), outputs, strict=True)):
+        for n, (chances, text) in enumerate(
+            zip(self._log_probs(model, rows), outputs, strict=True)
+        ):
             found = float(chances[self.label.labels.number(text, f"label {n + 1}")])
             yield {"log_prob": found, "perplexity": perplexity(-found), "log_probs": [found]}
 
