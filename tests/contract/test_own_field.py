@@ -35,7 +35,6 @@ tokens = 192
 dim = 16
 [model.encoder]
 kind = "rnn"
-dim = 16
 [train]
 updates = 60
 validate_every = 30
@@ -69,52 +68,50 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "turning.toml"
 
 
-def verb(*words: str | Path) -> str:
-    """What a command says on stdout, in a process of its own."""
-    command = [sys.executable, "-m", "regard", *map(str, words), "--parts", str(OWN)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+class Verbs:
+    """Commands, and what they say on stdout."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str | Path) -> str:
+        self._capsys.readouterr()
+        cli.main([*map(str, words), "--parts", str(OWN)])
+        return self._capsys.readouterr().out
+
+
+@pytest.fixture
+def verb(capsys: pytest.CaptureFixture[str]) -> Verbs:
+    return Verbs(capsys)
 
 
 def weights(run: Path) -> bytes:
     return (run / "checkpoints" / "00000060" / "model.safetensors").read_bytes()
 
 
-def test_every_verb(recipe: Path, tmp_path: Path):
+def test_every_verb(recipe: Path, verb: Verbs):
     found = json.loads(verb("doctor", recipe, "--json"))
-    assert {"data.counts", "cost.memory"} <= {each["code"] for each in found}
+    assert {"data.counts", "cost.memory"} <= {each["code"] for each in found["findings"]}
     verb("train", recipe, "--to", "runs/whole")
     scores = json.loads(verb("evaluate", "runs/whole", "--json"))
-    assert scores["scores"]["accuracy"]["value"] > 90
+    assert scores["scores"]["accuracy"]["score"] > 90
     inputs = [line.split("\t")[0] for line in Path("test.tsv").read_text().splitlines()]
     Path("inputs.txt").write_text("\n".join(inputs[:3]) + "\n")
     labels = verb("predict", "runs/whole", "inputs.txt").splitlines()
-    assert len(labels) == 3 and {*labels} <= {"left", "right"}
+    assert len(labels) == 3
+    assert {*labels} <= {"left", "right"}
     Path("labels.txt").write_text("\n".join(labels) + "\n")
-    rows = [
-        json.loads(x)
-        for x in verb("score", "runs/whole", "inputs.txt", "labels.txt", "--json").splitlines()
-    ]
-    assert all(-math.log(2) < row["log_prob"] <= 0 for row in rows)  # what is predicted is likelier
+    said = verb("score", "runs/whole", "inputs.txt", "labels.txt", "--json")
+    rows = [json.loads(line) for line in said.splitlines()]
+    # What is predicted is the likelier of two.
+    assert all(-math.log(2) < row["log_prob"] <= 0 for row in rows)
     verb("inspect", "runs/whole", inputs[0], "--output", "page.html")
     assert "(" + inputs[0].split()[0].replace(",", ", ") + ")" in Path("page.html").read_text()
 
 
-def test_a_kill_and_a_resume_change_nothing(recipe: Path):
-    verb("train", recipe, "--to", "runs/whole")
-    command = [
-        sys.executable,
-        "-m",
-        "regard",
-        "train",
-        recipe,
-        "--to",
-        "runs/killed",
-        "--parts",
-        OWN,
-    ]
-    process = subprocess.Popen([*map(str, command)], stderr=subprocess.DEVNULL)
+def test_a_kill_and_a_resume_change_nothing(recipe: Path, verb: Verbs):
+    words = ["train", str(recipe), "--to", "runs/killed", "--parts", str(OWN)]
+    process = subprocess.Popen([sys.executable, "-m", "regard", *words], stderr=subprocess.DEVNULL)
     checkpoints = Path("runs/killed/checkpoints")
     while not (checkpoints.is_dir() and any(checkpoints.glob("0*"))):
         assert process.poll() is None
@@ -122,9 +119,9 @@ def test_a_kill_and_a_resume_change_nothing(recipe: Path):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     verb("train", "--resume", "runs/killed")
+    verb("train", recipe, "--to", "runs/whole")
     assert weights(Path("runs/killed")) == weights(Path("runs/whole"))
-    table = verb("compare", "runs/whole", "runs/killed", "--samples", "100")
-    assert "accuracy" in table
+    assert "accuracy" in verb("compare", "runs/whole", "runs/killed", "--samples", "100")
 
 
 def test_noise_is_a_function_of_seed_position_and_example(recipe: Path):
@@ -157,7 +154,7 @@ def test_the_doctor_asks_the_field(recipe: Path):
     ]
 
 
-def test_a_wrong_input_is_named(recipe: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_input_is_named(recipe: Path, verb: Verbs, capsys: pytest.CaptureFixture[str]):
     verb("train", recipe, "train.updates=1", "--to", "runs/x")
     Path("inputs.txt").write_text("1,2\n")
     with pytest.raises(SystemExit):

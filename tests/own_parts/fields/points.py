@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Field(Base):
 
     name: str
     config: Config
-    findings = {
+    findings: ClassVar[Mapping[str, Kind]] = {
         "points.far": Kind("warning", "A point is far from all others.", "look at the line")
     }
 
