@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.data import files
 from regard.data.readers import Broken, Finding, Policy, Report, lines, parallel
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.tokenizers import UNKNOWN, Tokenizer
 from regard.errors import RecipeError, UserError
 
@@ -58,8 +58,8 @@ class Pairs:
         rows = self._encoded(self.data.paths(part), by, iter(read), report)
         if part == "train":
             rows = self._both_ways(rows)
-        Store.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
-        if not len(Store(folder, f"{part}.source")):
+        TokenStore.write(folder, [f"{part}.{side}" for side in SIDES], max(map(len, by)), rows)
+        if not len(TokenStore(folder, f"{part}.source")):
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no pair of data.{part} has ≤ {longest} tokens")
 

@@ -1,73 +1,311 @@
-"""Token sequences on disk: one flat array, read piece by piece, and where each one begins.
+"""Arrays on disk, by example and by column, read piece by piece.
 
-NAME.tokens    little-endian unsigned integers, 2 or 4 bytes each
-NAME.offsets   int64, one more than there are sequences
-NAME.sha256    of both files, in the form that `sha256sum --check` reads
+    Writer        writes them (writer.py); what the files are: shards.py
+    Store         the examples by number
+    Flat          a whole column, one item after the other
 
-A text that is wanted as it was is stored in the same way: its tokens are its bytes in UTF-8.
+A text that is wanted as it was is a column, too: of its bytes in UTF-8.
+
+Files are read where they are sliced, not mapped into memory: where a mapped file is cut off, the
+process ends without a word.
 """
 
-import hashlib
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data import earlier_store, shards
+from regard.data.shards import SHARD, Column, Columns, File
+from regard.data.writer import Writer
 from regard.errors import UserError
 
-Array = NDArray[np.integer]
+__all__ = [
+    "SHARD", "Array", "Column", "Flat", "Store", "TokenStore", "Tokens", "Writer",
+    "pad", "read_texts", "write_texts",
+]  # fmt: skip
+
+Array = NDArray[Any]
 BLOCK = 1 << 20
-"""Tokens that are looked at together."""
+"""Items that are looked at together, if they are numbers; of larger ones fewer."""
+OPEN = 16
+"""Files of a column that are kept open."""
 
 
-class Tokens:
-    """A file of tokens, as a sequence that is read where it is sliced.
+class Flat:
+    """A column as one sequence of items, which is read where it is sliced."""
 
-    It is not mapped into memory: where a mapped file is cut off, the process ends without a word.
-    """
+    def __init__(self, column: Column, files: Iterable[File], starts: NDArray[np.int64]) -> None:
+        """The items of the files, one after the other; example n has those from `starts[n]` to
+        `starts[n + 1]`."""
+        self.column, self.starts = column, starts
+        self._kind, self._size = column.kind, column.size
+        self._places = np.ascontiguousarray(starts, np.int64).data  # quicker than the array
+        self._paths: list[Path] = []
+        self._open: dict[int, File] = {}
+        self._lock = Lock()
+        self._borders = [0]
+        for number, file in enumerate(files):
+            self._paths.append(file.path)
+            self._borders.append(self._borders[-1] + file.size // self._size)
+            if number < OPEN:
+                self._open[number] = file
 
-    def __init__(self, path: Path, width: int, count: int) -> None:
-        self._path, self._kind, self._count = path, np.dtype(f"<u{width}"), count
-        self._file, self._lock = path.open("rb", buffering=0), Lock()
+    def __len__(self) -> int:
+        """Items."""
+        return self._borders[-1]
+
+    def __getitem__(self, piece: slice) -> Array:
+        first, end, _ = piece.indices(len(self))
+        return self._items(first, end)
+
+    def example(self, number: int) -> Array:
+        """The items of an example: (length, *shape)."""
+        if number < 0:
+            raise IndexError(number)
+        places = self._places
+        return self._items(places[number], places[number + 1])
+
+    def _items(self, first: int, end: int) -> Array:
+        borders = self._borders
+        shard = bisect_right(borders, first) - 1 if len(borders) > 2 else 0
+        if first >= end:
+            return np.empty((0, *self.column.shape), self._kind)
+        if end <= borders[shard + 1]:
+            return self._piece(shard, first, end)
+        pieces = []
+        while first < end:
+            if (stop := min(end, borders[shard + 1])) > first:
+                pieces.append(self._piece(shard, first, stop))
+            first, shard = stop, shard + 1
+        return np.concatenate(pieces)
+
+    def _piece(self, shard: int, first: int, end: int) -> Array:
+        wanted = (end - first) * self._size
+        file = self._open.get(shard) or self._opened(shard)
+        data = file.read(wanted, (first - self._borders[shard]) * self._size)
+        if len(data) < wanted:
+            raise UserError(
+                f"{file.path} has been cut off while it was in use. Bring the file back and go on "
+                "with --resume, or start a new run from the recipe"
+            )
+        found = np.frombuffer(data, self._kind)
+        return found.reshape(-1, *self.column.shape) if self.column.shape else found
+
+    def _opened(self, shard: int) -> File:
+        """A file that was closed again: no process may hold any number of them open."""
+        path = self._paths[shard]
+        try:
+            file = File(path)
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be read: {error.strerror}. Bring the file back and go on with "
+                "--resume, or start a new run from the recipe"
+            ) from None
+        with self._lock:  # another thread that reads one that goes holds it until it has read
+            while len(self._open) >= OPEN:
+                del self._open[next(iter(self._open))]
+            self._open[shard] = file
+        return file
+
+    def pieces(self) -> Iterator[Array]:
+        """All of it, a large piece at a time."""
+        return (self[n : n + self._block] for n in range(0, len(self), self._block))
+
+    @property
+    def _block(self) -> int:
+        return max(1, BLOCK * self._kind.itemsize // self._size)
+
+    def are(self, values: range) -> bool:
+        """Whether there are no others in it than these."""
+        low, high = values.start, values.stop
+        return all(low <= piece.min() and piece.max() < high for piece in self.pieces())
+
+    def finite(self, *, missing: bool = False) -> bool:
+        """Whether all are finite numbers, or with `missing` NaN, which stands for none."""
+        if self._kind.kind != "f":
+            return True
+        pieces = self.pieces()
+        if missing:
+            return not any(np.isinf(piece).any() for piece in pieces)
+        return all(np.isfinite(piece).all() for piece in pieces)
+
+    def where(self, value: int) -> NDArray[np.int64]:
+        """The places at which it stands, in a column of numbers."""
+        found = [np.flatnonzero(piece == value) for piece in self.pieces()]
+        block = self._block
+        return np.concatenate(
+            [np.empty(0, np.int64), *(n * block + places for n, places in enumerate(found))]
+        )
+
+
+class Store:
+    """Examples by number, each with an array for every column."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """What is damaged, or not as any `Writer` leaves it, is refused. A store of an earlier
+        version has no index: its columns are the files NAME.COLUMN.tokens, of unsigned integers."""
+        self._name = folder / name
+        with _readable():
+            if shards.index_path(folder, name).exists():
+                self.columns, self._flat = _indexed(folder, name)
+            else:
+                self.columns, self._flat = _earlier(folder, name)
+            for column, flat in self._flat.items():
+                if self.columns[column].dtype == "bool" and not _are_truths(flat):
+                    raise ValueError(f"{self._name}.{column}: not all are true or false")
+            counts = {len(flat.starts) - 1 for flat in self._flat.values()}
+            if len(counts) != 1:
+                raise ValueError(f"the files {self._name}.* are not of the same examples")
+            (self._count,) = counts
 
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, piece: slice) -> Array:
-        first, end, _ = piece.indices(self._count)
-        width = self._kind.itemsize
-        wanted = max(0, end - first) * width
-        with self._lock:  # batches are made by several threads
-            self._file.seek(first * width)
-            data = self._file.read(wanted)
-        if len(data) < wanted:
+    def __getitem__(self, number: int) -> dict[str, Array]:
+        return {name: flat.example(number) for name, flat in self._flat.items()}
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def read(self, column: str, numbers: Iterable[int]) -> list[Array]:
+        """One column of many examples."""
+        return [*map(self._flat[column].example, numbers)]
+
+    def texts(self, column: str) -> list[str]:
+        """A column of UTF-8, as the texts that it was."""
+        flat = self._flat[column]
+        with _readable():
+            try:
+                rows = map(flat.example, range(len(self)))
+                return [row.astype(np.uint8).tobytes().decode() for row in rows]
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{self._name}.{column}: {error}") from None
+
+    def lengths(self, column: str) -> NDArray[np.int64]:
+        """(N,): how many items each example has."""
+        return np.diff(self._flat[column].starts)
+
+    def flat(self, column: str) -> Flat:
+        """The items of all examples."""
+        return self._flat[column]
+
+    def sums(self, column: str) -> NDArray[np.int64]:
+        """(N,): of the numbers of each example."""
+        return _sums(self._flat[column])
+
+    def check(
+        self,
+        column: str,
+        *,
+        values: range | None = None,
+        longest: int | None = None,
+        end: int | None = None,
+        finite: bool = False,
+        missing: bool = False,
+    ) -> None:
+        """Refused is a column that holds any but these `values`, an example of more than `longest`
+        items, with an `end` what does not have it at the end of each example and nowhere else, and
+        with `finite` numbers that are not; with `missing`, NaN stands for one that is not known."""
+        what = f"{self._name}.{column}"
+        with _readable():
+            if column not in self._flat:
+                raise ValueError(f"{what} is missing")
+            flat = self._flat[column]
+            if longest is not None and self.lengths(column).max(initial=0) > longest:
+                raise ValueError(f"{what}: a sequence has more than {longest} tokens")
+            if values is not None and not flat.are(values):
+                raise ValueError(f"{what}: not all are from {values.start} to {values.stop - 1}")
+            if end is not None and not np.array_equal(flat.where(end), flat.starts[1:] - 1):
+                raise ValueError(f"{what}: its lines do not end where their lengths say")
+            if (finite or missing) and not flat.finite(missing=missing):
+                raise ValueError(f"{what}: not all are finite numbers")
+
+
+class _readable:
+    """Says that stored data cannot be read, and what to do, where something is wrong with it."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError | ValueError | MemoryError):
             raise UserError(
-                f"{self._path} has been cut off while it was in use. Bring the file back and go on "
-                "with --resume, or start a new run from the recipe"
-            )
-        return np.frombuffer(data, self._kind)
-
-    def are(self, symbols: range) -> bool:
-        """Whether there are no others in it than these."""
-        low, high = symbols.start, symbols.stop
-        return all(low <= piece.min() and piece.max() < high for piece in self.pieces())
-
-    def where(self, symbol: int) -> NDArray[np.int64]:
-        """The places at which it stands."""
-        found = [np.flatnonzero(piece == symbol) for piece in self.pieces()]
-        return np.concatenate(
-            [np.empty(0, np.int64), *(n * BLOCK + places for n, places in enumerate(found))]
-        )
-
-    def pieces(self) -> Iterator[Array]:
-        """All of it, a large piece at a time."""
-        return (self[n : n + BLOCK] for n in range(0, self._count, BLOCK))
+                f"the stored data cannot be read: {error}. Start a new run from the recipe"
+            ) from None
 
 
-class Store:
+def _indexed(folder: Path, name: str) -> tuple[Columns, dict[str, Flat]]:
+    """The columns of a store, all hashes checked."""
+    index = shards.read_index(folder, name)
+    found = {}
+    for column, about in index.columns.items():
+        places = [shards.paths(folder, name, column, n) for n in range(len(index.shards))]
+        parts = [(*paths, shard) for paths, shard in zip(places, index.shards, strict=True)]
+        lengths = [
+            shards.lengths_of(path, shard.parts[column], shard.examples) for _, path, shard in parts
+        ]
+        starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths]))
+        files = (shards.values_of(path, shard.parts[column], about) for path, _, shard in parts)
+        found[column] = Flat(about, files, starts)
+    return index.columns, found
+
+
+def _earlier(folder: Path, name: str) -> tuple[Columns, dict[str, Flat]]:
+    """Those of a store of an earlier version: the columns that are there."""
+    found = {}
+    for column in earlier_store.columns(folder, name):
+        file, width, offsets = earlier_store.opened(folder, f"{name}.{column}")
+        found[column] = Flat(Column(f"u{width}"), [file], offsets)
+    if not found:
+        raise FileNotFoundError(f"{shards.index_path(folder, name)} is missing")
+    return {column: flat.column for column, flat in found.items()}, found
+
+
+def _sums(flat: Flat) -> NDArray[np.int64]:
+    """Of the numbers of each example."""
+    found = np.zeros(len(flat.starts) - 1, np.int64)
+    for first in range(0, len(found), BLOCK):
+        ends = flat.starts[first : first + BLOCK + 1]
+        piece = flat[int(ends[0]) : int(ends[-1])]
+        totals = np.concatenate([[0], np.cumsum(piece, dtype=np.int64)])
+        found[first : first + BLOCK] = np.diff(totals[ends - ends[0]])
+    return found
+
+
+def _are_truths(flat: Flat) -> bool:
+    """Whether each byte is 0 or 1: NumPy takes any for true, and some operations for other."""
+    return all(piece.view(np.uint8).max() <= 1 for piece in flat.pieces())
+
+
+def pad(
+    rows: Sequence[Array], value: int, *, start: Sequence[int] = (), end: Sequence[int] = ()
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Rows of one length, filled up on the right with `value`, and the mask of what is real."""
+    lengths = np.array([len(row) for row in rows], np.int64) + len(start) + len(end)
+    longest = int(lengths.max(initial=0))
+    mask = np.arange(longest) < lengths[:, None]
+    table = np.full(mask.shape, value, np.int64)
+    table[:, : len(start)] = start
+    for line, row in zip(table, rows, strict=True):
+        line[len(start) : len(start) + len(row)] = row
+    for n, symbol in enumerate(end):
+        table[np.arange(len(rows)), lengths - len(end) + n] = symbol
+    return table, mask
+
+
+# The earlier form, written and read by name
+
+
+Tokens = Flat
+
+
+class TokenStore:
     """Sequences of tokens, by number."""
 
     def __init__(
@@ -80,33 +318,22 @@ class Store:
     ) -> None:
         """Refused is what holds any but these `symbols`, or a sequence of more than `longest`; with
         an `end`, also what does not have it at the end of each sequence and nowhere else."""
-        tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
-        try:
-            sums = folder / f"{name}.sha256"  # stores that are older have none
-            if sums.is_file() and sums.read_bytes() != _sums(tokens, offsets):
-                raise ValueError(f"{tokens} or {offsets} is damaged")
-            self.offsets = _offsets(offsets)
-            count = int(self.offsets[-1])
-            width = tokens.stat().st_size // max(count, 1)
-            if tokens.stat().st_size != count * width or (count and width not in (2, 4)):
-                raise ValueError(f"{tokens} has not the {count} tokens that {offsets} speaks of")
+        tokens, places = folder / f"{name}.tokens", folder / f"{name}.offsets"
+        with _readable():
+            file, width, self.offsets = earlier_store.opened(folder, name)
             if self.lengths.max(initial=0) > longest:
-                raise ValueError(f"{offsets}: a sequence has more than {longest} tokens")
-            self.tokens = Tokens(tokens, width or 2, count)
+                raise ValueError(f"{places}: a sequence has more than {longest} tokens")
+            self.tokens = Flat(Column(f"u{width}"), [file], self.offsets)
             if not self.tokens.are(symbols):
                 raise ValueError(f"{tokens}: not all are from {symbols.start} to {symbols[-1]}")
             if end is not None and not np.array_equal(self.tokens.where(end), self.offsets[1:] - 1):
-                raise ValueError(f"{offsets}: its lines do not end where those of {tokens} do")
-        except (OSError, ValueError, MemoryError) as error:
-            raise UserError(
-                f"the stored data cannot be read: {error}. Start a new run from the recipe"
-            ) from None
+                raise ValueError(f"{places}: its lines do not end where those of {tokens} do")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, number: int) -> Array:
-        return self.tokens[self.offsets[number] : self.offsets[number + 1]]
+        return self.tokens.example(number)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -114,13 +341,7 @@ class Store:
 
     def sums(self) -> NDArray[np.int64]:
         """Of the numbers of each sequence."""
-        found = np.zeros(len(self), np.int64)
-        for first in range(0, len(self), BLOCK):
-            ends = self.offsets[first : first + BLOCK + 1]
-            piece = self.tokens[int(ends[0]) : int(ends[-1])]
-            totals = np.concatenate([[0], np.cumsum(piece, dtype=np.int64)])
-            found[first : first + BLOCK] = np.diff(totals[ends - ends[0]])
-        return found
+        return _sums(self.tokens)
 
     @staticmethod
     def write(
@@ -148,60 +369,26 @@ class Store:
         for name, end in zip(names, ends, strict=True):
             tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
             np.asarray(end, "<i8").tofile(offsets)
-            (folder / f"{name}.sha256").write_bytes(_sums(tokens, offsets))
-
-
-def _offsets(path: Path) -> NDArray[np.int64]:
-    """Where each sequence begins, and where the last one ends: numbers that never fall, from 0."""
-    if path.stat().st_size < 8 or path.stat().st_size % 8:
-        raise ValueError(f"{path} has {path.stat().st_size} bytes")
-    found: NDArray[np.int64] = np.fromfile(path, "<i8")
-    # Not their differences: those of forged ones could overflow.
-    if found[0] != 0 or (found[1:] < found[:-1]).any():
-        raise ValueError(f"{path}: it does not count from 0 on")
-    return found
+            sums = earlier_store.summed(File(tokens), File(offsets))
+            (folder / f"{name}.sha256").write_bytes(sums)
 
 
 def write_texts(folder: Path, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Write parallel stores of texts, one for each name, from rows of one text per name."""
     symbols = ([np.frombuffer(text.encode(), np.uint8) for text in row] for row in rows)
-    Store.write(folder, names, 1 << 8, symbols)
+    TokenStore.write(folder, names, 1 << 8, symbols)
 
 
 def read_texts(folder: Path, names: Sequence[str]) -> list[tuple[str, ...]] | None:
     """The rows of such stores; None where there is none of them: older runs have no texts."""
     if not any(any(folder.glob(f"{name}.*")) for name in names):
         return None
-    stores = [Store(folder, name, range(1 << 8)) for name in names]
+    stores = [TokenStore(folder, name, range(1 << 8)) for name in names]
     try:
         return list(zip(*map(_texts, stores), strict=True))
     except ValueError as error:  # no UTF-8, or not as many on each side
         raise UserError(f"{folder}: the texts of {', '.join(names)}: {error}") from None
 
 
-def _texts(store: Store) -> Iterator[str]:
+def _texts(store: TokenStore) -> Iterator[str]:
     return (store[n].astype(np.uint8).tobytes().decode() for n in range(len(store)))
-
-
-def _sums(*paths: Path) -> bytes:
-    lines = []
-    for path in paths:
-        with path.open("rb") as file:
-            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
-    return "".join(lines).encode()
-
-
-def pad(
-    rows: Sequence[Array], value: int, *, start: Sequence[int] = (), end: Sequence[int] = ()
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Rows of one length, filled up on the right with `value`, and the mask of what is real."""
-    lengths = np.array([len(row) for row in rows], np.int64) + len(start) + len(end)
-    longest = int(lengths.max(initial=0))
-    mask = np.arange(longest) < lengths[:, None]
-    table = np.full(mask.shape, value, np.int64)
-    table[:, : len(start)] = start
-    for line, row in zip(table, rows, strict=True):
-        line[len(start) : len(start) + len(row)] = row
-    for n, symbol in enumerate(end):
-        table[np.arange(len(rows)), lengths - len(end) + n] = symbol
-    return table, mask

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.tokenizers import END, START, UNKNOWN
 from regard.decoders import transformer as decoder
 from regard.encoders import transformer as encoder
@@ -394,7 +394,7 @@ def add_shortlist(run: Run, folder: Path) -> None:
         raise UserError(f"shortlist: it is learnt from the training data, and {store} is not there")
     task: Any = run.task
     stored = [
-        Store(store, f"train.{side}", range(UNKNOWN, len(by)))
+        TokenStore(store, f"train.{side}", range(UNKNOWN, len(by)))
         for side, by in zip(SIDES, (task.source, task.target), strict=True)
     ]
     shortlists.write(*shortlists.sample(*stored), folder)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.dictionary import Dictionary
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.tokenizers import END
 
 NAME = "vmap.txt"
@@ -41,7 +41,7 @@ def _line(key: str, allowed: Ints) -> str:
     return f"{key}\t{' '.join(map(str, allowed))}\n"
 
 
-def sample(sources: Store, targets: Store) -> tuple[list[Ints], list[Ints]]:
+def sample(sources: TokenStore, targets: TokenStore) -> tuple[list[Ints], list[Ints]]:
     """Pairs from all over the text, as many as have `LINKS` pairs of tokens."""
     order = np.random.default_rng(1).permutation(len(sources))
     links = np.cumsum((sources.lengths[order] + 1) * targets.lengths[order])

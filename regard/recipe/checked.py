@@ -7,6 +7,7 @@ of a file adds the file's name. A whole number is one that fits into 64 bits, a 
 and a text can be written as UTF-8.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Set
@@ -80,6 +81,13 @@ def table(value: Any, what: str) -> Table:
     if not isinstance(value, dict):
         raise ValueError(f"{what} is no object: {_shown(value)}")
     return value
+
+
+def signed(value: Table) -> Table:
+    """With a hash of itself, so that a damaged list does not accuse the files in it."""
+    rest = {key: each for key, each in value.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    return rest | {"sha256": digest.hexdigest()}
 
 
 def keys(value: Any, what: str, needed: Set[str], also: Set[str] = frozenset()) -> Table:

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from regard.data import batching, files, stream, tokenizers
 from regard.data.readers import Report
-from regard.data.store import Store, read_texts, write_texts
+from regard.data.store import TokenStore, read_texts, write_texts
 from regard.data.texts import HeldOut, Texts, collate, spelling
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.decoding.continuation import CHUNK, Asked, follow
@@ -128,8 +128,8 @@ def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
     tokenizer.save(folder / "target.tokenizer.json")
     report = Report()
     rows = ([symbols] for symbols in _encode(config, tokenizer, report))
-    Store.write(folder / "store", ["train.target"], len(tokenizer), rows)
-    report.used = len(Store(folder / "store", "train.target"))
+    TokenStore.write(folder / "store", ["train.target"], len(tokenizer), rows)
+    report.used = len(TokenStore(folder / "store", "train.target"))
     if not report.used:
         raise UserError("data.train: no line is left to learn from")
     if texts.has("validation"):
@@ -186,7 +186,7 @@ class Task:
     def batches(self, seed: int) -> Batches:
         longest = sys.maxsize if self.running else self.config.data.max_length + 1
         symbols = range(END, len(self.target))
-        store = Store(self.folder / "store", "train.target", symbols, longest, END)
+        store = TokenStore(self.folder / "store", "train.target", symbols, longest, END)
         if self.running:
             return stream.Streams(store.tokens, self.before, self.config.stream, seed)
 

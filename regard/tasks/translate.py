@@ -16,7 +16,7 @@ from regard.data import batching, files, pairs, tokenizers
 from regard.data.batching import Batches
 from regard.data.pairs import Pair, Pairs
 from regard.data.readers import Finding, Policy, Report, suffix
-from regard.data.store import Store, pad, read_texts, write_texts
+from regard.data.store import TokenStore, pad, read_texts, write_texts
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
@@ -254,10 +254,10 @@ class Task:
         lengths = np.stack([store.lengths + 1 for store in stores], 1)
         return Batches(lengths, lambda ids: self._collate(stores, ids), self.config.batch, seed)
 
-    def _stores(self, part: str) -> list[Store]:
+    def _stores(self, part: str) -> list[TokenStore]:
         folder, longest = self.folder / "store", self.config.data.max_length
         source, target = (
-            Store(folder, f"{part}.{side}", range(UNKNOWN, len(by)), longest)
+            TokenStore(folder, f"{part}.{side}", range(UNKNOWN, len(by)), longest)
             for side, by in zip(SIDES, (self.source, self.target), strict=True)
         )
         if len(source) != len(target):
@@ -267,7 +267,7 @@ class Task:
             )
         return [source, target]
 
-    def _collate(self, stores: Sequence[Store], ids: Sequence[int]) -> Batch:
+    def _collate(self, stores: Sequence[TokenStore], ids: Sequence[int]) -> Batch:
         sources, targets = ([store[n] for n in ids] for store in stores)
         return collate(sources, targets, ids)
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard import cli, front
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.texts import collate
 from regard.data.tokenizers import END, PAD, START, UNKNOWN
 from regard.errors import RecipeError, UserError
@@ -156,7 +156,7 @@ def test_what_is_held_out_is_not_learnt_from(table: Write, folder: Path, tmp_pat
     task, _ = untrained(made | {"held_out": {"validation": 0.05, "test": 0.1}}, tmp_path / "run")
     assert task.references("validation") == (["bbbb"],)
     assert task.references("test") == (["cccc\ncccc"],)
-    store = Store(task.folder / "store", "train.target")
+    store = TokenStore(task.folder / "store", "train.target")
     assert task.target.pieces(store.tokens[:5].tolist()) == ["a", "a", "a", "a", "<end>"]
     assert len(store) == 17
     assert set(task.target.encode(["abc"])[0][1:]) == {UNKNOWN}

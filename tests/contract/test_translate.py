@@ -10,7 +10,7 @@ import torch
 
 import regard
 from regard import plots
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.tokenizers import END, PAD, START
 from regard.errors import RecipeError, UserError
 from regard.inspect.readers import read
@@ -157,7 +157,7 @@ def test_pairs_can_be_learnt_both_ways(tmp_path: Path):
     one, other, left, right = (
         [row.tolist() for row in map(store.__getitem__, range(len(store)))]
         for folder in (there, both)
-        for store in (Store(folder, f"train.{side}") for side in SIDES)
+        for store in (TokenStore(folder, f"train.{side}") for side in SIDES)
     )
     assert (left[::2], right[::2]) == (one, other)
     assert (left[1::2], right[1::2]) == (other, one)

@@ -11,7 +11,8 @@ from typing import Any
 
 import tomli_w
 
-from regard.data import store
+from regard.data import earlier_store
+from regard.data.shards import File
 from regard.train import manifest
 
 Chance = random.Random
@@ -70,7 +71,10 @@ def agree(run: Path, kept: Collection[str] = ()) -> None:
     for sums in (run / "store").glob("*.sha256"):
         paths = [sums.with_suffix(kind) for kind in (".tokens", ".offsets")]
         if f"store/{sums.name}" not in kept and all(path.is_file() for path in paths):
-            sums.write_bytes(_bytes(store._sums(*paths)))
+            sums.write_bytes(earlier_store.summed(*map(File, paths)))
+    for index in indices(run):
+        if f"store/{index.name}" not in kept:
+            index.write_text(json.dumps(_hashed(index)))
     before = {name: (run / name).read_bytes() for name in kept}
     names = [str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()]
     made = [
@@ -92,8 +96,20 @@ def agree(run: Path, kept: Collection[str] = ()) -> None:
         (run / name).write_bytes(content)
 
 
-def _bytes(sums: str | bytes) -> bytes:
-    return sums.encode() if isinstance(sums, str) else sums
+def indices(run: Path) -> list[Path]:
+    """Those of its stores."""
+    return sorted((run / "store").glob("*.json"))
+
+
+def _hashed(index: Path) -> Any:
+    """What an index says, with the hashes of the files that are there."""
+    table = json.loads(index.read_text(encoding="utf-8"))
+    for number, shard in enumerate(table["shards"]):
+        for column, part in shard["columns"].items():
+            for kind in ("values", "lengths"):
+                path = index.with_name(f"{index.stem}.{column}.{number:05}.{kind}")
+                part[kind] = File(path).hash() if path.is_file() else part[kind]
+    return manifest.signed(table)
 
 
 def sign(folder: Path, files: Any, run: Any, records: Any) -> None:
@@ -116,7 +132,8 @@ def forged(run: Path, chance: Chance) -> list[str]:
     ]
     for name in names:
         change(run / name, chance)
-    agree(run, {name for name in names if name.endswith(("manifest.json", ".sha256"))})
+    listed = {f"store/{index.name}" for index in indices(run)}
+    agree(run, {n for n in names if n.endswith(("manifest.json", ".sha256")) or n in listed})
     return sorted({*names})
 
 
@@ -125,6 +142,7 @@ def change(path: Path, chance: Chance) -> None:
     ways: dict[str, Callable[[Path, Chance], None]] = {
         ".json": in_json, ".toml": in_toml, ".safetensors": in_tensors, ".jsonl": in_lines,
         ".tokens": in_numbers, ".offsets": in_numbers, ".npy": in_numbers,
+        ".values": in_numbers, ".lengths": in_numbers,
     }  # fmt: skip
     way = ways.get(path.suffix, in_bytes)
     before = path.read_bytes()
@@ -164,7 +182,8 @@ def in_json(path: Path, chance: Chance) -> None:
     else:
         holder, key = chance.choice(list(_places(table, chance)))
         _replace(holder, key, chance)
-    if path.name == "manifest.json" and chance.random() < 0.8:
+    hashed = path.name == "manifest.json" or path.parent.name == "store"
+    if hashed and chance.random() < 0.8:
         path.write_text(json.dumps(manifest.signed(json.loads(dumped(table)))))
     else:
         path.write_text(dumped(table), encoding="utf-8")
@@ -266,13 +285,18 @@ def in_tensors(path: Path, chance: Chance) -> None:
 
 
 def in_numbers(path: Path, chance: Chance) -> None:
-    """A token, a border, a value."""
-    form = {".tokens": "<H", ".offsets": "<q", ".npy": "<d"}[path.suffix]
+    """A token, a border, a length, a value."""
+    form = {".tokens": "<H", ".offsets": "<q", ".npy": "<d", ".lengths": "<I"}.get(path.suffix)
+    form = form or f"<{FORMS[dtype(path)]}"
     every: dict[str, list[Any]] = {
-        "<H": [0, 1, 2, 3, 4, 5, 9, 255, 256, 2**15, 2**16 - 1],
+        "<?": [True, False], "<B": [0, 1, 2, 9, 128, 255], "<H": [*SMALL, 2**15, 2**16 - 1],
+        "<I": [*SMALL, 2**16, 2**31, 2**32 - 1], "<h": [*SMALL, -1, -(2**15), 2**15 - 1],
+        "<i": [*SMALL, -1, -(2**31), 2**31 - 1],
         "<q": [0, 1, -1, 2, 7, 2**31, 2**62, 2**63 - 1, -(2**63)],
+        "<e": [math.nan, math.inf, -math.inf, 0.0, 6e4, 1e-7, 7.0],
+        "<f": [math.nan, math.inf, -math.inf, 0.0, 1e38, 1e-40, 7.0],
         "<d": [math.nan, math.inf, -math.inf, 0.0, 1e308, 1e-310, 7.0],
-    }
+    }  # fmt: skip
     nasty = every[form]
     data, width = bytearray(path.read_bytes()), struct.calcsize(form)
     start = 128 if path.suffix == ".npy" else 0
@@ -281,3 +305,18 @@ def in_numbers(path: Path, chance: Chance) -> None:
     if chance.random() < 0.1:
         data += data[-width:]
     path.write_bytes(data)
+
+
+SMALL = [0, 1, 2, 3, 4, 5, 9, 255, 256]
+FORMS = {
+    "u1": "B", "u2": "H", "u4": "I", "i2": "h", "i4": "i", "i8": "q",
+    "f2": "e", "f4": "f", "f8": "d", "bool": "?",
+}  # fmt: skip
+"""How `struct` calls the types of a store."""
+
+
+def dtype(path: Path) -> str:
+    """Of NAME.COLUMN.00000.values, as the index has it."""
+    name, column, _, _ = path.name.rsplit(".", 3)
+    table = json.loads(path.with_name(f"{name}.json").read_text(encoding="utf-8"))
+    return str(table["columns"][column]["dtype"])

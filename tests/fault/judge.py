@@ -46,7 +46,10 @@ def rule(name: str) -> Callable[[Path, Path], None]:
     for pattern, found in RULES.items():
         if name.endswith(pattern):
             return found
-    return {"safetensors": tensors, "tokens": tokens, "offsets": offsets}.get(ending, anything)
+    if name.startswith("store/") and ending == "json":
+        return index
+    rules = {"safetensors": tensors, "tokens": tokens, "offsets": offsets}
+    return (rules | {"values": values, "lengths": lengths}).get(ending, anything)
 
 
 def unchanged(before: Path, now: Path) -> None:
@@ -290,15 +293,76 @@ def offsets(before: Path, now: Path) -> None:
 
 
 def tokens(before: Path, now: Path) -> None:
-    """A count of pieces or letters must be what it was; tokens and labels may be others."""
-    run, (part, kind, _) = before.parents[1], now.name.split(".")
-    data, was = now.read_bytes(), before.read_bytes()
-    must(len(data) == len(was) and (kind not in ("pieces", "letters") or data == was))
+    """Of the earlier form of a store."""
+    part, kind, _ = now.name.split(".")
+    data = now.read_bytes()
+    must(len(data) == before.stat().st_size)
     count = np.frombuffer(before.with_suffix(".offsets").read_bytes(), "<i8")[-1]
     found = np.frombuffer(data, "<u4" if count and len(data) // count == 4 else "<u2")
-    if kind == "labels" and "mean" in (table := strict(run / "labels.json")):
-        must(not np.isinf(found.view("<f4")).any())
+    if kind == "labels" and "mean" in strict(before.parents[1] / "labels.json"):
+        found = found.view("<f4")
+    numbers(before, now, part, kind, found)
+    if not (before.parents[1] / "source.tokenizer.json").is_file():
+        lines(now)
+
+
+def index(before: Path, now: Path) -> None:
+    """Of a store: columns and counts are what they were; hashes are compared by the reader."""
+    old, table = strict(before), strict(now)
+    for each in (old, table):
+        must(is_hash(each.pop("sha256")))
+        for shard in each["shards"]:
+            for part in shard["columns"].values():
+                must(is_hash(part.pop("values")) and is_hash(part.pop("lengths")))
+    must(json.dumps(table, sort_keys=True) == json.dumps(old, sort_keys=True))
+
+
+def is_hash(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+def values(before: Path, now: Path) -> None:
+    """NAME.COLUMN.00000.values: as many as there were, each one that may stand there."""
+    part, kind, _, _ = now.name.split(".")
+    data = now.read_bytes()
+    must(len(data) == before.stat().st_size)
+    dtype = strict(before.with_name(f"{part}.json"))["columns"][kind]["dtype"]
+    if dtype == "bool":
+        must(set(data) <= {0, 1})
+    found = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"))
+    numbers(before, now, part, kind, found)
+    if kind == "target" and not (before.parents[1] / "source.tokenizer.json").is_file():
+        ends(now.with_suffix(".lengths"), found)
+
+
+def lengths(before: Path, now: Path) -> None:
+    old, found = (np.frombuffer(path.read_bytes(), "<u4").tolist() for path in (before, now))
+    must(len(found) == len(old) and sum(found) == sum(old))
+    part, kind, _, _ = now.name.split(".")
+    columns = strict(before.with_name(f"{part}.json"))["columns"]
+    if "labels" in columns:
+        must(found == old)  # else they are not of the same words
+    if kind == "target" and not (before.parents[1] / "source.tokenizer.json").is_file():
+        data = now.with_suffix(".values").read_bytes()
+        ends(now, np.frombuffer(data, np.dtype(columns[kind]["dtype"]).newbyteorder("<")))
+
+
+def ends(path: Path, found: np.ndarray[Any, Any]) -> None:
+    """In a language model's text, lines end with the end symbol, which stands nowhere else."""
+    places = np.cumsum(np.frombuffer(path.read_bytes(), "<u4").astype("<i8")) - 1
+    must(np.array_equal(np.flatnonzero(found == END), places))
+
+
+def numbers(before: Path, now: Path, part: str, kind: str, found: np.ndarray[Any, Any]) -> None:
+    """A count of pieces or letters must be what it was; tokens and labels may be others."""
+    run = before.parents[1]
+    must(kind not in ("pieces", "letters") or now.read_bytes() == before.read_bytes())
+    if found.dtype.kind == "f":
+        must(not (np.isinf(found) if kind == "labels" else ~np.isfinite(found)).any())
+    elif kind == "text":
+        now.read_bytes().decode()
     elif kind == "labels":
+        table = strict(run / "labels.json")
         one = 'task = "classify"' in (run / "recipe.toml").read_text(encoding="utf-8")
         low, high = one and part == "train", len(table["names"]) + 1
         must(not found.size or (found.min() >= low and found.max() < high))
@@ -306,10 +370,8 @@ def tokens(before: Path, now: Path) -> None:
         side = {"symbols": "source"}.get(kind, kind)
         path = run / f"{side}.tokenizer.json"
         high = len(strict(path)["model"]["vocab"]) if path.is_file() else 0
-        ends = not (run / "source.tokenizer.json").is_file()  # of lines, in a language model
-        must(not found.size or (found.min() >= UNKNOWN - ends and found.max() < high))
-        if ends:
-            lines(now)
+        no_source = not (run / "source.tokenizer.json").is_file()  # but ends of lines
+        must(not found.size or (found.min() >= UNKNOWN - no_source and found.max() < high))
 
 
 def lines(now: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.tokenizers import END
 from regard.interop import shortlist
 
@@ -33,8 +33,8 @@ def test_a_large_text_is_sampled_and_always_alike(
 ) -> None:
     monkeypatch.setattr(shortlist, "LINKS", 60)
     rows = [([10 + n], [10 + n, 11 + n, 12 + n]) for n in range(100)]
-    Store.write(tmp_path, ["source", "target"], 200, rows)
-    stores = [Store(tmp_path, name) for name in ("source", "target")]
+    TokenStore.write(tmp_path, ["source", "target"], 200, rows)
+    stores = [TokenStore(tmp_path, name) for name in ("source", "target")]
     sources, targets = shortlist.sample(*stores)
     assert len(sources) == 10, "(1 + 1) · 3 pairs of tokens each"
     assert max(int(source[0]) for source in sources) > 60, "not the first alone"

@@ -7,7 +7,7 @@ import pytest
 
 from regard.data import tags
 from regard.data.labels import Labels
-from regard.data.store import Store
+from regard.data.store import TokenStore
 from regard.data.tokenizers import END, START, UNKNOWN, Config, Tokenizer
 from regard.data.words import LONGEST, EncodedText, LabelledStore, Lexicon, collate
 from regard.errors import RecipeError, UserError
@@ -127,7 +127,7 @@ def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, lexicon):
     }
     for name, forged in changes.items():
         LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
-        Store.write(tmp_path, [f"train.{name}"], 99, ([row] for row in forged))
+        TokenStore.write(tmp_path, [f"train.{name}"], 99, ([row] for row in forged))
         with pytest.raises(UserError, match="not of the same texts"):
             LabelledStore(tmp_path, "train", None, range(4), "word")
 
