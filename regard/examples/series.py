@@ -33,6 +33,8 @@ class Plan:
     """past and future."""
     parts: Sequence[files.Part] = field(default_factory=list)
     """None that is made of single examples."""
+    limited: bool = False
+    """Nothing is too long."""
 
     @property
     def past(self) -> Field:

@@ -20,13 +20,13 @@ from torch import Tensor
 from regard.data import batching, series, windows
 from regard.data.files import called
 from regard.data.series import Series
+from regard.decoding import forecast_reading
 from regard.decoding.forecasts import Forecaster, Forecasts, Intervals
 from regard.errors import RecipeError
 from regard.examples.series import Plan, Stored
 from regard.examples.stored import collate
 from regard.fields import Draw
 from regard.fields.series import Field
-from regard.inspect import forecasts as forecast_readings
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, forecasts as forecast_metrics, perplexity
 from regard.model import Model
@@ -286,7 +286,7 @@ class Task:
             found, then = self.past.both(text, target, (name, called(target, "target")))
             came = then.values
         reach, paths = self.config.intervals.reach, self.config.intervals.paths
-        return forecast_readings.read(
+        return forecast_reading.read(
             self.by(model), self.past, self.future, found, came, name=name, reach=reach, paths=paths
         )
 
