@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.checks.findings import Finding, Severity, counted, finding
-from regard.data import readers, series
 from regard.data.cells import Defect
+from regard.data.series import Config, Scanned, Series
 from regard.data.standard import moments
-from regard.errors import UserError
 
 FAR = 20.0
 DRIFT = 2.0
@@ -41,36 +40,22 @@ class Hit(NamedTuple):
     example: str
 
 
-def check(config: series.Config) -> Iterator[Finding]:
+def check(found: Scanned) -> Iterator[Finding]:
     """Everything about a series: first its rows, then, if they can be read, its values."""
-    path, hits, total = config.path, list[Hit](), 0
-
-    def note(defect: Defect, finding: readers.Finding) -> None:
-        hits.append(Hit(defect, finding.line, finding.excerpt))
-
-    def lines() -> Iterator[str | None]:
-        nonlocal total
-        for line in series.lines(path, note):
-            total += line is None or bool(line.strip())
-            yield line
-
-    found, error = None, None
-    try:
-        found = series.scan(lines(), config, path, note)
-    except UserError as what:
-        error = what
-    hits = _own(hits)
+    config, path = found.config, found.path
+    hits = _own([Hit(defect, each.line, each.excerpt) for defect, each in found.defects])
     for defect in dict.fromkeys(hit.defect for hit in hits):
         same = [hit for hit in hits if hit.defect == defect]
         severity: Severity = "error" if config.rule(defect) == "refuse" else "note"
         code, said = SAYS[defect]
-        shown = f"{said}: {counted(len({hit.line for hit in same}), total - 1, 'rows')}"
+        shown = f"{said}: {counted(len({hit.line for hit in same}), found.rows, 'rows')}"
         yield finding(code, f"{path}:{same[0].line}", shown, same[0].example, severity)
-    refused = any(config.rule(hit.defect) == "refuse" for hit in hits)
-    if error is not None and not refused:
-        raise error
-    if found is not None and not refused:
-        yield from _values(config, found)
+    if any(config.rule(hit.defect) == "refuse" for hit in hits):
+        return
+    if found.error is not None:
+        raise found.error
+    if found.series is not None:
+        yield from _values(config, path, found.series)
 
 
 def _own(hits: list[Hit]) -> list[Hit]:
@@ -83,8 +68,8 @@ def _own(hits: list[Hit]) -> list[Hit]:
 # Values
 
 
-def _values(config: series.Config, found: series.Series) -> Iterator[Finding]:
-    path, lines = config.path, found.lines
+def _values(config: Config, path: Path, found: Series) -> Iterator[Finding]:
+    lines = found.lines
     bounds = config.bounds(len(found.values))
     shown = ", ".join(f"{part} {last - first:,}" for part, (first, last) in bounds.items())
     yield finding("data.counts", "data", f"rows: {shown}")

@@ -154,6 +154,53 @@ class Series:
         return [clock.add(self.last, self.step, n) for n in range(1, count + 1)]
 
 
+@dataclass(frozen=True)
+class Scanned:
+    """A file that was read to its end, whatever is wrong with it."""
+
+    config: Config
+    path: Path
+    defects: list[tuple[Defect, Finding]]
+    """In the order in which the reader saw them."""
+    rows: int
+    """Lines that are not empty, but for the names of the columns."""
+    series: Series | None
+    error: UserError | None
+    """Why there is no series."""
+
+    def accepted(self, report: Report) -> Series:
+        """The series; refused, as `read` does, if the recipe does not say how to deal with what is
+        wrong with it."""
+        note = _strict(self.config, report)
+        for defect, finding in self.defects:
+            note(defect, finding)
+        if self.series is None:
+            raise self.error or UserError(f"{self.path}: nothing was read")
+        report.used += len(np.unique(self.series.lines))
+        return self.series
+
+
+def scanned(config: Config) -> Scanned:
+    """The file of a recipe, for those who want to know all that is wrong with it."""
+    path, defects, rows = config.path, list[tuple[Defect, Finding]](), -1
+    found, error = None, None
+
+    def note(defect: Defect, finding: Finding) -> None:
+        defects.append((defect, finding))
+
+    def counted() -> Iterator[str | None]:
+        nonlocal rows
+        for line in lines(path, note):
+            rows += line is None or bool(line.strip())
+            yield line
+
+    try:
+        found = scan(counted(), config, path, note)
+    except UserError as what:
+        error = what
+    return Scanned(config, path, defects, rows, found, error)
+
+
 def read(config: Config, report: Report | None = None) -> Series:
     """The series of a recipe."""
     path, report = config.path, Report() if report is None else report

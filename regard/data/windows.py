@@ -1,17 +1,18 @@
-"""Windows of a series: a past that is read, a future that is predicted, and how well it was."""
+"""Windows of a series: a past that is read, a future that is predicted, each in its own unit.
 
-import math
-from collections.abc import Sequence
+The equations take NumPy's arrays, of which batches are made, and torch's tensors, on whichever
+device a forecast goes on from what it has said itself.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+from jaxtyping import Float, Int
 
 from regard.errors import RecipeError
 from regard.recipe.values import Length, LengthOrZero
-from regard.types import Batch, Sizes, float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,85 +40,49 @@ class Config:
         """Steps that are predicted at once."""
         return self.block or self.horizon
 
-    def sizes(self, variables: int) -> Sizes:
-        """Of a model of a series with so many variables."""
+    def size(self, variables: int) -> Mapping[str, int]:
+        """What a model of a series with so many variables must know."""
         seen = 1 if self.independent else variables
         size = {"variables": seen, "length": self.look_back, "steps": self.steps}
-        fields = {"series": size | {"outputs": seen * self.steps}}
-        return Sizes(fields, reads="series", writes="series")
+        return size | {"outputs": seen * self.steps}
 
+    def starts(self, part: tuple[int, int], steps: int) -> Int[Any, " N"]:
+        """Where futures of so many steps begin: every place where one lies inside the part (from,
+        up to) and a whole past stands before it, in whatever part that is."""
+        start, end = part
+        return np.arange(max(start, self.look_back), end - steps + 1)
 
-def collate(
-    past: Float[Tensor, "B S C"],
-    future: Float[Tensor, "B T C"] | None,
-    window: Config,
-    ids: Sequence[int],
-) -> Batch:
-    """Windows, each normalised by its own past, as the model reads them."""
-    centre, scale = normaliser(past, window.normalise)
-    tensors = {"series": fold((past - centre) / scale, window)}
-    if future is not None:
-        tensors["targets"] = fold((future - centre) / scale, window).flatten(1)
-        tensors["scale"] = fold(scale.expand_as(future), window).flatten(1)
-    count = 0 if future is None else future.numel()
-    return Batch(tensors=tensors, ids=tuple(ids), targets=count)
+    def cut(
+        self, values: Float[Any, "T C"], starts: Int[Any, " B"], steps: int
+    ) -> Float[Any, "B N C"]:
+        """The windows of a series whose futures, of so many steps, begin at `starts`: the past and
+        then the future of each, N = look_back + steps."""
+        return values[starts[:, None] + np.arange(-self.look_back, steps)]
 
 
 def normaliser(
-    past: Float[Tensor, "B S C"], kind: str
-) -> tuple[Float[Tensor, "B 1 C"], Float[Tensor, "B 1 C"]]:
-    """What is subtracted from a window, and what it is divided by."""
+    past: Float[Any, "B S C"], kind: str
+) -> tuple[Float[Any, "B 1 C"], Float[Any, "B 1 C"]]:
+    """c and s of (x − c) / s: what is subtracted from a window, and what it is divided by.
+
+    none: 0 and 1. last: its last value and 1. window: its mean and √(variance + 10⁻⁵).
+    """
     last = past[:, -1:]
-    match kind:
-        case "last":
-            return last, torch.ones_like(last)
-        case "window":
-            variance = past.var(1, keepdim=True, correction=0)
-            return past.mean(1, keepdim=True), (variance + 1e-5).sqrt()
-    return torch.zeros_like(last), torch.ones_like(last)
+    one = last * 0 + 1
+    if kind == "window":
+        mean = past.mean(axis=1, keepdims=True)
+        variance = ((past - mean) ** 2).mean(axis=1, keepdims=True)
+        return mean, (variance + 1e-5) ** 0.5
+    return (last if kind == "last" else last * 0), one
 
 
-def fold(x: Float[Tensor, "B S C"], window: Config) -> Float[Tensor, "B2 S C2"]:
+def fold(x: Float[Any, "B S C"], window: Config) -> Float[Any, "B2 S C2"]:
     """Independent variables become windows of one variable: (B · C, S, 1)."""
-    return x.transpose(1, 2).reshape(-1, x.shape[1], 1) if window.independent else x
+    return x.swapaxes(1, 2).reshape(-1, x.shape[1], 1) if window.independent else x
 
 
-def unfold(
-    y: Float[Tensor, "B2 O"], window: Config, variables: int
-) -> Float[Tensor, "B T {variables}"]:
+def unfold(y: Float[Any, "B2 O"], window: Config, variables: int) -> Float[Any, "B T {variables}"]:
     """What the head gives for a folded batch, as steps of all variables."""
     if window.independent:
-        return y.view(-1, variables, window.steps).transpose(1, 2)
-    return y.view(len(y), window.steps, variables)
-
-
-class Forecasts(NamedTuple):
-    """What came, what was expected, and how surely, in standardised values."""
-
-    future: Float[Tensor, "*N T C"]
-    mean: Float[Tensor, "*N T C"]
-    deviation: Float[Tensor, "*N T C"]
-
-    def distance(self) -> Float[Tensor, "*N T C"]:
-        """z = (y − μ) / σ."""
-        return float64(self.future - self.mean) / float64(self.deviation)
-
-    def nll(self) -> Float[Tensor, "*N T C"]:
-        """−log N(y; μ, σ²) = ½ log 2π + log σ + ½ z²."""
-        constant = 0.5 * math.log(2 * math.pi)
-        return constant + float64(self.deviation).log() + self.distance().square() / 2
-
-    def figures(self, reach: float) -> dict[str, float]:
-        """Means over all windows, steps and variables; coverage: how many lie in μ ± reach · σ."""
-        return {name: float(each.mean()) for name, each in self.by_window(reach).items()}
-
-    def by_window(self, reach: float) -> dict[str, Float[Tensor, " N"]]:
-        """The same figures of each window."""
-        error = float64(self.future - self.mean)
-        found = {
-            "mse": error.square(),
-            "mae": error.abs(),
-            "nll": self.nll(),
-            "coverage": (self.distance().abs() <= reach).double(),
-        }
-        return {name: values.flatten(-2).mean(-1) for name, values in found.items()}
+        return y.reshape(-1, variables, window.steps).swapaxes(1, 2)
+    return y.reshape(len(y), window.steps, variables)

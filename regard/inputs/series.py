@@ -39,6 +39,13 @@ class Config:
         stride = self.stride or self.patch
         return -(-max(length - self.patch, 0) // stride) + 1
 
+    def spans(self, length: int) -> list[tuple[int, int]]:
+        """The steps that each position holds, from and up to, of `length` steps: the last position
+        ends with the last step. What the first one lacks before the first step is not among them."""
+        stride, count = self.stride or self.patch, self.positions(length)
+        ends = [length - (count - 1 - n) * stride for n in range(count)]
+        return [(max(0, end - self.patch), end) for end in ends]
+
     def fixed_length(self, size: FieldSize) -> int:
         return self.positions(size["length"])
 

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from regard import cli, front
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
-from regard.inspect.readers import READERS
+from regard.metrics import forecasts as forecast_metrics
 from regard.model import build
 from regard.recipe.config import recipe
 from regard.recipe.parts import Part
 from regard.runs import Run
-from regard.tasks import forecast
 from regard.tasks.forecast import Task
 from regard.train.checkpoint import Checkpoint
 from regard.types import Position
@@ -115,7 +114,7 @@ def test_windows_are_counted(table: Write, tmp_path: Path):
     )
     task = prepared(made, tmp_path / "run")
     assert len(task.batches(1).at(Position())) == 10 - 4 - 2 + 1
-    assert [len(task._starts(part, 2)) for part in ("validation", "test")] == [4, 3]
+    assert [len(task.stored.starts(part, 2)) for part in ("validation", "test")] == [4, 3]
     sides = task.references("validation")
     assert sides == (["a\n6\n7\n8\n9", "a\n8\n9\n10\n11"], ["a\n10\n11", "a\n12\n13"])
 
@@ -127,8 +126,9 @@ def test_training_sees_nothing_but_its_part(table: Write, tmp_path: Path):
     first, second = (
         prepared(table(v), tmp_path / name) for name, v in (("one", values), ("two", spoilt))
     )
-    assert first.standard.mean == second.standard.mean == pytest.approx(values[:42].mean(0))
-    assert first.standard.deviation == pytest.approx(values[:42].std(0))
+    assert first.past.standard.mean == second.past.standard.mean
+    assert first.past.standard.mean == pytest.approx(values[:42].mean(0))
+    assert first.past.standard.deviation == pytest.approx(values[:42].std(0))
     batches = [task.batches(3).at(Position(0, 0)) for task in (first, second)]
     assert torch.equal(*(batch["series"] for batch in batches))
     assert torch.equal(*(batch["targets"] for batch in batches))
@@ -139,10 +139,10 @@ def test_all_windows_of_the_hourly_series_count(shared_data, tmp_path: Path):
     data |= {"train": 8640, "validation": 2880, "test": 2880}
     made = {"task": "forecast", "data": data, "model": {"dim": 8}}
     task = prepared(made, tmp_path / "run")
-    counts = [len(task._starts(part, 96)) for part in ("train", "validation", "test")]
+    counts = [len(task.stored.starts(part, 96)) for part in ("train", "validation", "test")]
     assert counts == [8640 - 336 - 96 + 1, 2880 - 96 + 1, 2880 - 96 + 1]
-    assert task.standard.names == ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
-    learnt = task._values("train")[:8640]
+    assert task.past.standard.names == ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
+    learnt = torch.from_numpy(task.stored.values("train")[:8640])
     assert torch.allclose(learnt.mean(0), torch.zeros(7), atol=1e-5)
     assert torch.allclose(learnt.std(0, correction=0), torch.ones(7), atol=1e-5)
 
@@ -163,9 +163,9 @@ def test_nothing_is_better_than_what_can_be_known(table: Write, tmp_path: Path):
     predictor = front.train(made, to=tmp_path / "run")
     found = scores(predictor)
     task: Any = predictor.task
-    start, end = task.standard.parts["test"]
+    start, end = task.past.standard.parts["test"]
     errors = values[start:end] - PHI * values[start - 1 : end - 1]
-    best = float((errors**2).mean() / task.standard.deviation[0] ** 2)
+    best = float((errors**2).mean() / task.past.standard.deviation[0] ** 2)
     assert best == pytest.approx(1 - PHI**2, rel=0.2)
     assert found["mse"] == pytest.approx(best, rel=0.05)
     assert found["coverage"] == pytest.approx(0.9, abs=0.05)
@@ -221,11 +221,11 @@ def test_what_was_predicted_is_read(table: Write, tmp_path: Path):
     model = build(run.recipe.model, task.sizes).eval()
     past = torch.randn(3, 12, 2)
     with torch.no_grad():
-        mean, deviation = task.forecast(model, past, 5, paths=3)
-        first, _ = task._block(model, past)
-        second, _ = task._block(model, torch.cat([past[:, 2:], first], 1))
-        third, _ = task._block(model, torch.cat([past[:, 4:], first, second], 1))
-        alone, apart = task.forecast(model, past[1:2], 5, paths=3)
+        mean, deviation = task.by(model).forecast(past, 5, paths=3)
+        first, _ = task.by(model).block(past)
+        second, _ = task.by(model).block(torch.cat([past[:, 2:], first], 1))
+        third, _ = task.by(model).block(torch.cat([past[:, 4:], first, second], 1))
+        alone, apart = task.by(model).forecast(past[1:2], 5, paths=3)
     assert mean.shape == deviation.shape == (3, 5, 2)
     assert torch.allclose(mean, torch.cat([first, second, third[:, :1]], 1), atol=1e-6)
     assert torch.allclose(alone, mean[1:2], atol=1e-6)
@@ -239,8 +239,8 @@ def test_uncertainty_grows_as_it_must(table: Write, tmp_path: Path):
     predictor = front.train(made, "intervals.paths=400", to=tmp_path / "run")
     task: Any = predictor.task
     with torch.no_grad():
-        _, deviation = task.forecast(predictor.model, torch.zeros(1, 4, 1), 6, 400)
-    found = deviation[0, :, 0].numpy() * task.standard.deviation[0]
+        _, deviation = task.by(predictor.model).forecast(torch.zeros(1, 4, 1), 6, 400)
+    found = deviation[0, :, 0].numpy() * task.past.standard.deviation[0]
     expected = np.sqrt(np.cumsum(PHI ** (2 * np.arange(6))))
     assert found == pytest.approx(expected, rel=0.12)
 
@@ -257,12 +257,14 @@ def test_gaussian_intervals_hold_what_they_promise(table: Write, tmp_path: Path)
     made["data"]["variables"] = ["a", "b"]
     predictor = front.train(made, to=tmp_path / "run")
     task: Any = predictor.task
-    found = task._judge(predictor.model, "test", 1)
+    found = task.judge(predictor.model, "test", 1)
     inside = (found.distance().abs() <= task.config.intervals.reach)[..., 0].double()
     assert float(inside.mean()) == pytest.approx(0.9, abs=0.05)
     widths = found.deviation[:, 0, 0]
     # A step after four quiet ones is quiet, one in the midst of loud ones is loud.
-    before = task._cut(task._values("test"), task._starts("test", 1), 1)[0][:, -4:, 1]
+    starts = task.stored.starts("test", 1)
+    cut = torch.from_numpy(task.window.cut(task.stored.values("test"), starts, 1))
+    before = cut[:, -5:-1, 1]
     quiet, noisy = (before < 0).all(1), (before > 0).all(1)
     assert float(widths[noisy].mean()) > 1.5 * float(widths[quiet].mean())
 
@@ -298,7 +300,7 @@ def test_calibration_is_saved_with_the_model(table: Write, tmp_path: Path):
     head: Any = predictor.model.head
     assert head.deviation.shape == (4,) and not torch.equal(head.deviation, torch.ones(4))
     task: Any = predictor.task
-    again = task._judge(predictor.model, "validation", 4).distance().square().mean((0, 2))
+    again = task.judge(predictor.model, "validation", 4).distance().square().mean((0, 2))
     assert torch.allclose(again, torch.ones(4).double(), atol=1e-3)
 
 
@@ -378,7 +380,8 @@ def test_an_input_with_its_newest_row_first_is_refused(trained: Predictor, tmp_p
 
 
 def forecast_reading(trained: Predictor, text: str, target: str | None = None) -> Any:
-    return READERS["forecast"](trained.task, trained.model, text, NONE, target, 0)
+    task: Any = trained.task
+    return task.look(trained.model, text, NONE, target, 0)
 
 
 def test_rows_are_sorted_where_the_recipe_says_so(table: Write, tmp_path: Path):
@@ -503,12 +506,12 @@ def test_scores_have_signatures_and_predictions(trained: Predictor):
 def test_windows_that_share_a_future_are_drawn_together():
     """Eleven blocks of four windows: each block is all 1 or all 3, six of them 1."""
     values = np.repeat([1.0, 3.0] * 5 + [1.0], 4)
-    low, high = forecast._interval(values, 4, 500)
+    low, high = forecast_metrics.interval(values, 4, 500)
     assert low is not None and high is not None
     deviation = 2 * math.sqrt(6 * 5) / 11 / math.sqrt(11)  # of the mean of eleven blocks
     assert high - low == pytest.approx(2 * 1.96 * deviation, rel=0.15)
-    assert forecast._interval(values, 4, 0) == (None, None)
-    assert forecast._interval(values, 5, 500) == (None, None), "eight blocks are too few"
+    assert forecast_metrics.interval(values, 4, 0) == (None, None)
+    assert forecast_metrics.interval(values, 5, 500) == (None, None), "eight blocks are too few"
 
 
 def test_density_of_given_futures(trained: Predictor, capsys):
@@ -516,8 +519,8 @@ def test_density_of_given_futures(trained: Predictor, capsys):
     results = trained.score(pasts, futures)
     assert len(results) == 5 and all(len(line["log_probs"]) == 4 for line in results)
     task: Any = trained.task
-    found = task._judge(trained.model, "test", 4)
-    expected = -float(found.nll()[0].sum()) - 4 * math.log(math.prod(task.standard.deviation))
+    found = task.judge(trained.model, "test", 4)
+    expected = -float(found.nll()[0].sum()) - 4 * math.log(math.prod(task.past.standard.deviation))
     assert results[0]["log_prob"] == pytest.approx(expected, rel=1e-3)
     cli.main(["score", str(trained.run.folder), "--format", "jsonl"])
     lines = capsys.readouterr().out.splitlines()
@@ -555,4 +558,4 @@ def test_a_series_on_a_trained_model_keeps_its_unit(trained: Predictor, table: W
         made, "train.updates=1", to=tmp_path / "again", start_from=trained.run.folder
     )
     tasks: list[Any] = [trained.task, again.task]
-    assert tasks[0].standard.mean.tolist() == tasks[1].standard.mean.tolist()
+    assert tasks[0].past.standard.mean.tolist() == tasks[1].past.standard.mean.tolist()

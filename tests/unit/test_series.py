@@ -13,7 +13,7 @@ import torch
 from regard.data import series, stored_series, windows
 from regard.data.readers import Report
 from regard.data.standard import Standard
-from regard.data.windows import Forecasts
+from regard.decoding.forecasts import Forecasts
 from regard.encoders.linear import Config as LinearConfig, Encoder, moving_average
 from regard.errors import RecipeError, UserError
 from regard.heads.real import Config as HeadConfig, Head
@@ -334,8 +334,9 @@ def test_forged_rows_are_refused_before_memory_is_taken(tmp_path):
 # Windows
 
 
-def test_windows_are_normalised_by_their_past():
-    past = torch.tensor([[[1.0], [3.0]]])
+@pytest.mark.parametrize("kind", [np.array, torch.tensor])
+def test_windows_are_normalised_by_their_past(kind: Any):
+    past = kind([[[1.0], [3.0]]])
     centre, scale = windows.normaliser(past, "last")
     assert (centre.item(), scale.item()) == (3.0, 1.0)
     centre, scale = windows.normaliser(past, "window")
@@ -345,16 +346,27 @@ def test_windows_are_normalised_by_their_past():
     assert (centre.item(), scale.item()) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("independent", [False, True])
-def test_what_is_folded_is_unfolded(independent):
-    window = windows.Config(look_back=2, horizon=3, independent=independent)
-    future = torch.randn(5, 3, 7)  # (B, T, C)
-    batch = windows.collate(torch.zeros(5, 2, 7), future, window, range(5))
-    rows = 35 if independent else 5
-    assert batch["series"].shape == (rows, 2, 1 if independent else 7)
-    assert batch["targets"].shape == batch["scale"].shape == (rows, 105 // rows)
-    assert batch.targets == 105
-    assert torch.equal(windows.unfold(batch["targets"], window, 7), future)
+@pytest.mark.parametrize("normalise", ["none", "last", "window"])
+def test_arrays_and_tensors_are_normalised_alike(normalise: str):
+    past = np.random.default_rng(1).normal(3, 2, (5, 11, 7)).astype(np.float32)
+    for array, tensor in zip(
+        windows.normaliser(past, normalise),
+        windows.normaliser(torch.from_numpy(past), normalise),
+        strict=True,
+    ):
+        assert isinstance(array, np.ndarray) and array.dtype == np.float32
+        assert isinstance(tensor, torch.Tensor) and tensor.dtype == torch.float32
+        assert array.shape == (5, 1, 7)
+        assert array == pytest.approx(tensor.numpy(), rel=1e-6)
+
+
+def test_windows_begin_where_a_past_stands_before_them():
+    window = windows.Config(look_back=4, horizon=2)
+    assert window.starts((0, 10), 2).tolist() == [4, 5, 6, 7, 8]
+    assert window.starts((10, 15), 2).tolist() == [10, 11, 12, 13]
+    assert window.starts((10, 11), 2).tolist() == []
+    cut = window.cut(np.arange(20.0)[:, None], np.array([4, 9]), 2)
+    assert cut[..., 0].tolist() == [[0, 1, 2, 3, 4, 5], [5, 6, 7, 8, 9, 10]]
 
 
 def test_figures_by_hand():

@@ -1,0 +1,166 @@
+"""What a model expects to follow a series: a block at once, or block after block."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.windows import Config, fold, normaliser, unfold
+from regard.model import Model
+from regard.recipe.values import Few, Range
+from regard.types import Batch, float64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """Between which ends a value is expected: μ ± z σ."""
+
+    level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
+    """The share of values that should lie between them."""
+    paths: Few = 100
+    """Futures that are drawn for σ of an autoregressive forecast."""
+
+    @property
+    def reach(self) -> float:
+        """z."""
+        return NormalDist().inv_cdf((1 + self.level) / 2)
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """A model of a series, which reads `window.look_back` steps and predicts a block of them.
+
+    All values are standardised.
+    """
+
+    model: Model
+    window: Config
+    name: str = "series"
+    """Of the tensor that the model reads."""
+
+    def batch(self, past: Float[Tensor, "B S C"]) -> Batch:
+        """Windows as the model reads them, each normalised by itself."""
+        centre, scale = normaliser(past, self.window.normalise)
+        tensors = {self.name: fold((past - centre) / scale, self.window)}
+        return Batch(tensors=tensors, ids=tuple(range(len(past))), targets=0)
+
+    def block(
+        self, past: Float[Tensor, "B S C"]
+    ) -> tuple[Float[Tensor, "B T C"], Float[Tensor, "B T C"]]:
+        """μ and σ of the next block."""
+        head: Any = self.model.head
+        centre, scale = normaliser(past, self.window.normalise)
+        memory = self.model.encode(self.batch(past))
+        variables = past.shape[2]
+        mean, deviation = (
+            unfold(y, self.window, variables) for y in head.normal(head.pool(memory))
+        )
+        return mean * scale + centre, deviation * scale
+
+    def roll(
+        self,
+        past: Float[Tensor, "B S C"],
+        steps: int,
+        noise: Float[Tensor, "T C"] | None = None,
+    ) -> Float[Tensor, "B {steps} C"]:
+        """Block after block, each read to predict the next; with noise, a draw of the future."""
+        found: list[Tensor] = []
+        for start in range(0, steps, self.window.steps):
+            mean, deviation = self.block(past)
+            if noise is not None:
+                mean = mean + deviation * noise[start : start + self.window.steps]
+            found.append(mean)
+            past = torch.cat([past, mean], 1)[:, -self.window.look_back :]
+        return torch.cat(found, 1)[:, :steps]
+
+    def forecast(
+        self, past: Float[Tensor, "B S C"], steps: int, paths: int
+    ) -> tuple[Float[Tensor, "B {steps} C"], Float[Tensor, "B {steps} C"]]:
+        """μ and σ of the next steps; for more than a block, σ is that of drawn futures.
+
+        All windows get the same draws, so that none depends on those beside it.
+        """
+        if steps <= self.window.steps:
+            mean, deviation = self.block(past)
+            return mean[:, :steps], deviation[:, :steps]
+        mean = self.roll(past, steps)
+        squares = torch.zeros_like(mean)
+        blocks = -(-steps // self.window.steps)
+        for number in range(paths):
+            random = torch.Generator().manual_seed(number)
+            noise = torch.randn(blocks * self.window.steps, past.shape[2], generator=random)
+            drawn = self.roll(past, steps, noise.to(past.device))
+            squares += (drawn - mean).square()
+        return mean, (squares / max(paths, 1)).sqrt().clamp(min=1e-6)
+
+    def judge(
+        self,
+        values: NDArray[Any],
+        starts: NDArray[Any],
+        steps: int,
+        *,
+        paths: int = 0,
+        batch: int = 64,
+    ) -> "Forecasts":
+        """Forecasts of so many steps for every window of a series (T, C) whose future begins at one
+        of `starts`."""
+        self.model.eval()
+        rows, back = [], self.window.look_back
+        with torch.inference_mode():
+            for first in range(0, len(starts), batch):
+                cut = self.window.cut(values, starts[first : first + batch], steps)
+                past, future = torch.from_numpy(cut).split([back, steps], 1)
+                mean, deviation = self.forecast(past.to(self.model.device), steps, paths)
+                rows.append((future, mean.cpu(), deviation.cpu()))
+        return Forecasts(*(torch.cat(column) for column in zip(*rows, strict=True)))
+
+    def log_densities(self, values: Float[Tensor, "N C"]) -> Iterator[float]:
+        """log p of each step after the first `look_back` ones, the true steps before its block
+        being given."""
+        self.model.eval()
+        steps, back = self.window.steps, self.window.look_back
+        for start in range(0, len(values) - back, steps):
+            true = values[start + back :][:steps]
+            with torch.inference_mode():
+                normal = self.block(values[start : start + back][None])
+                mean, deviation = (x[0, : len(true)] for x in normal)
+                found = -Forecasts(true, mean, deviation).nll().sum(1)
+            yield from found.tolist()
+
+
+class Forecasts(NamedTuple):
+    """What came, what was expected, and how surely, in standardised values."""
+
+    future: Float[Tensor, "*N T C"]
+    mean: Float[Tensor, "*N T C"]
+    deviation: Float[Tensor, "*N T C"]
+
+    def distance(self) -> Float[Tensor, "*N T C"]:
+        """z = (y − μ) / σ."""
+        return float64(self.future - self.mean) / float64(self.deviation)
+
+    def nll(self) -> Float[Tensor, "*N T C"]:
+        """−log N(y; μ, σ²) = ½ log 2π + log σ + ½ z²."""
+        constant = 0.5 * math.log(2 * math.pi)
+        return constant + float64(self.deviation).log() + self.distance().square() / 2
+
+    def figures(self, reach: float) -> dict[str, float]:
+        """Means over all windows, steps and variables; coverage: how many lie in μ ± reach · σ."""
+        return {name: float(each.mean()) for name, each in self.by_window(reach).items()}
+
+    def by_window(self, reach: float) -> dict[str, Float[Tensor, " N"]]:
+        """The same figures of each window."""
+        error = float64(self.future - self.mean)
+        found = {
+            "mse": error.square(),
+            "mae": error.abs(),
+            "nll": self.nll(),
+            "coverage": (self.distance().abs() <= reach).double(),
+        }
+        return {name: values.flatten(-2).mean(-1) for name, values in found.items()}
