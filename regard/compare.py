@@ -204,7 +204,7 @@ def compare(
 def _check_same(one: front.Predictor, other: front.Predictor, part: str) -> None:
     """Refuse runs that are not scored on the same thing."""
     mine, yours = one.run, other.run
-    if mine.recipe.kind != yours.recipe.kind:
+    if one.sides != other.sides:
         raise UserError(
             f"{mine.folder} ({mine.recipe.kind}) and {yours.folder} ({yours.recipe.kind}) do "
             "different tasks: there is nothing to compare"

@@ -1,8 +1,8 @@
 """How likely texts are: log p of every token, and the characters and bits that it stands for."""
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from regard.data import stream
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.continuation import CHUNK
-from regard.metrics import perplexity
+from regard.metrics import VERSION, Score, perplexity
 from regard.model import Model
 from regard.types import Batch, Head
 
@@ -57,6 +57,44 @@ def means(texts: Sequence[Text], found: Sequence[NDArray[np.float32]]) -> dict[s
         "nll": mean,
         "perplexity": perplexity(mean),
         "bits_per_character": bits / sum(text.characters for text in texts),
+    }
+
+
+def scores(
+    by: Tokenizer,
+    texts: Sequence[Text],
+    found: Sequence[NDArray[np.float32]],
+    about: Mapping[str, object],
+) -> dict[str, Score]:
+    """Perplexity and bits per character, with a signature that begins with what is said about it."""
+    figures, tokens = means(texts, found), [token for text in texts for token in text.tokens]
+    whole = {
+        **about,
+        "symbols": len(tokens),
+        "characters": sum(text.characters for text in texts),
+        "unknown": f"{tokens.count(by.unknown)}-spelt",
+        "version": VERSION,
+    }
+    signature = "|".join(f"{name}:{value}" for name, value in whole.items())
+    return {
+        name: Score(name=name, value=figures[name], signature=signature, higher_is_better=False)
+        for name in ("perplexity", "bits_per_character")
+    }
+
+
+def scored(by: Tokenizer, text: Text, row: NDArray[np.float32]) -> dict[str, Any]:
+    """What is to be said of one text by log p of its tokens."""
+    total = float(row.sum(dtype=np.float64))
+    bits = text.spelling - total / math.log(2)
+    return {
+        "status": "unknown" if by.unknown in text.tokens else "ok",
+        "log_prob": total,
+        "perplexity": perplexity(-total / len(row)),
+        "bits_per_character": bits / text.characters,
+        "bits": bits,
+        "characters": text.characters,
+        "tokens": by.pieces(text.tokens),
+        "log_probs": row.tolist(),
     }
 
 

@@ -57,7 +57,7 @@ TOLERANCE = 1e-3
 
 def supports(recipe: Recipe) -> str | None:
     """Why a recipe's model cannot run in CTranslate2; None if it can."""
-    if recipe.kind != "translate":
+    if "finder" not in module("tasks", recipe.kind).Task.predict_options:
         return f"the task is {recipe.kind!r}; only 'translate' runs in CTranslate2"
     parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
     for name, known in parts.items():

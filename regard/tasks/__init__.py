@@ -202,6 +202,16 @@ def check_head(recipe: Recipe, predicts: str) -> None:
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
 
 
+def check_spelling(recipe: Recipe) -> None:
+    """Characters that are read must be there, and are those of words."""
+    reads = recipe.model.input
+    spelt = reads.kind == "characters" or getattr(reads.config, "features", "words") != "words"
+    if recipe.task.characters and recipe.task.tokenizer.kind != "word":
+        raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
+    if spelt and not recipe.task.characters:
+        raise RecipeError("model.input: to read characters, set characters = true")
+
+
 def metrics(recipe: Recipe) -> dict[str, Direction]:
     """The figures that validation reports, and which values of each are the better ones."""
     found: dict[str, Direction] = module("tasks", recipe.kind).metrics(recipe.task)

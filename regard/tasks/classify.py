@@ -27,7 +27,14 @@ from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.tasks import Prediction, check_head, check_positions, parsed, parsed_cell
+from regard.tasks import (
+    Prediction,
+    check_head,
+    check_positions,
+    check_spelling,
+    parsed,
+    parsed_cell,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
 
@@ -67,15 +74,10 @@ def check(recipe: Recipe) -> None:
         )
     config.held_out.check(config.data)
     check_head(recipe, "labels")
-    check_spelling(config.characters, config.tokenizer)
+    check_spelling(recipe)
     longest = config.data.max_length
     why = f"data.max_length = {longest} and the tokens at both ends ask"
     check_positions(recipe, "encoder", longest + 2, why)
-
-
-def check_spelling(characters: bool, tokenizer: tokenizers.Config) -> None:
-    if characters and tokenizer.kind != "word":
-        raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
 
 
 def plan(config: Config) -> Plan:

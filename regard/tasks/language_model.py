@@ -4,7 +4,6 @@ A line's end is the token END, with every tokenizer. Either each line is a text 
 lines are one running text, in which END is what stands between two of them.
 """
 
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +21,13 @@ from regard.data.readers import Policy, Report, parallel
 from regard.data.store import read_texts
 from regard.data.texts import HeldOut
 from regard.decoding.continuation import Continuer
-from regard.decoding.likelihood import Text, log_probs, means, measured
+from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import Stored, collate
 from regard.fields import Example, text
 from regard.inspect.reading import Reading
-from regard.metrics import VERSION, Direction, Score, perplexity
+from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
@@ -195,7 +194,8 @@ class Task:
         if not self.plan.has("validation"):
             return {}
         texts = self._measured(self._validation())
-        return self._likelihood(model, texts) | self._alike(model, [text.tokens for text in texts])
+        figures = means(texts, self._log_probs(model, texts, 64))
+        return figures | self._alike(model, [text.tokens for text in texts])
 
     def _validation(self) -> list[str]:
         """The validation part as it was when the run was made; an older run reads the files."""
@@ -236,10 +236,6 @@ class Task:
     def _measured(self, texts: Sequence[str]) -> list[Text]:
         return measured(self.by, texts, words=self.config.tokenizer.kind == "word")
 
-    def _likelihood(self, model: Model, texts: list[Text], size: int = 64) -> dict[str, float]:
-        """Means over all tokens, and over all characters."""
-        return means(texts, self._log_probs(model, texts, size))
-
     def _log_probs(
         self, model: Model, texts: Sequence[Text], size: int
     ) -> list[NDArray[np.float32]]:
@@ -262,25 +258,13 @@ class Task:
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Perplexity and bits per character of a part. Nothing is predicted."""
-        texts = self._measured(self.references(part)[0])
-        figures = self._likelihood(model, texts, batch)
-        symbols = [token for text in texts for token in text.tokens]
-        window = self.window(model)
+        texts, window = self._measured(self.references(part)[0]), self.window(model)
         about = {
             "unit": self.config.unit,
             "context": f"{window // 2}-{window}" if window else "all",
             "case": "lc" if self.config.tokenizer.lowercase else "mixed",
-            "symbols": len(symbols),
-            "characters": sum(text.characters for text in texts),
-            "unknown": f"{symbols.count(self.by.unknown)}-spelt",
-            "version": VERSION,
         }
-        signature = "|".join(f"{name}:{value}" for name, value in about.items())
-        scores = {
-            name: Score(name=name, value=figures[name], signature=signature, higher_is_better=False)
-            for name in ("perplexity", "bits_per_character")
-        }
-        return scores, []
+        return scores(self.by, texts, self._log_probs(model, texts, batch), about), []
 
     def score(
         self, model: Model, texts: Sequence[str], *, batch: int = 64
@@ -288,19 +272,7 @@ class Task:
         """log-probability, perplexity and bits per character of each text, its end included."""
         encoded = self._measured(texts)
         found = self._log_probs(model, encoded, batch)
-        for each, row in zip(encoded, found, strict=True):
-            total = float(row.sum(dtype=np.float64))
-            bits = each.spelling - total / math.log(2)
-            yield {
-                "status": "unknown" if self.by.unknown in each.tokens else "ok",
-                "log_prob": total,
-                "perplexity": perplexity(-total / len(row)),
-                "bits_per_character": bits / each.characters,
-                "bits": bits,
-                "characters": each.characters,
-                "tokens": self.by.pieces(each.tokens),
-                "log_probs": row.tolist(),
-            }
+        return (scored(self.by, *each) for each in zip(encoded, found, strict=True))
 
     # Continuation
 

@@ -29,8 +29,7 @@ from regard.metrics import Direction, Score, labels as label_metrics, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_head, check_positions
-from regard.tasks.classify import check_spelling
+from regard.tasks import Prediction, check_head, check_positions, check_spelling
 from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
 
@@ -77,7 +76,7 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
     config.held_out.check(config.data)
     check_head(recipe, "tags")
-    check_spelling(config.characters, config.tokenizer)
+    check_spelling(recipe)
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
     longest = config.data.max_length

@@ -95,12 +95,8 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
     check_choices(config.output.choices != "", config.search)
     pairs.check_files(config.data)
-    _check_positions(recipe)
-
-
-def _check_positions(recipe: Recipe) -> None:
-    """A table of positions must be as long as what the data and the output's bound allow."""
-    longest, output = recipe.task.data.max_length, recipe.task.output
+    # A table of positions must be as long as what the data and the output's bound allow.
+    longest, output = config.data.max_length, config.output
     written = int(output.factor * longest) + output.extra
     why = f"data.max_length = {longest} and the bounds in [output] ask"
     check_positions(recipe, "encoder", longest + 1, why)
@@ -238,15 +234,11 @@ class Task:
         return [source for source, _ in found], [answers(target) for _, target in found]
 
     def _likelihood(self, model: Model) -> dict[str, float]:
-        stored = self._stored("validation")
-        total, count = 0.0, 0
+        batches = self._stored("validation").once(self.config.batch, _count)
         with torch.inference_mode():
-            for batch in stored.once(self.config.batch, _count):
-                terms, _ = self.loss(model, batch.to(model.device))
-                total += float(terms["nll"].sum)
-                count += terms["nll"].count
-        mean = total / max(1, count)
-        return {"nll": mean, "perplexity": perplexity(mean)}
+            terms = [self.loss(model, each.to(model.device))[0]["nll"] for each in batches]
+        total, count = sum(float(term.sum) for term in terms), sum(term.count for term in terms)
+        return {"nll": total / max(1, count), "perplexity": perplexity(total / max(1, count))}
 
     # Using what was learnt
 
@@ -301,14 +293,11 @@ class Task:
         lines: dict[str, list[int]] = {"seen": [], "unseen": []}
         for n, texts in enumerate(answers):
             lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
-        return {
-            f"{name}.{group}": score
-            for group, ids in lines.items()
-            if ids
-            for name, score in self.grade(
-                [outputs[n] for n in ids], [answers[n] for n in ids]
-            ).items()
-        }
+        found = {}
+        for group, ids in lines.items():
+            some = self.grade([outputs[n] for n in ids], [answers[n] for n in ids]) if ids else {}
+            found |= {f"{name}.{group}": score for name, score in some.items()}
+        return found
 
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
