@@ -26,6 +26,8 @@ from regard.types import Batch, DecoderState
 
 CHUNK = 256
 """Tokens of each text that are read at once: what a model holds of them is bounded."""
+PROMPT, SHORT = 32, 16
+"""Tokens before a place of a text, and of what is said there."""
 NOTHING = Hypothesis((), 0.0, (), False)
 
 
@@ -194,6 +196,14 @@ class Continuer:
         asked = Asked(length, self.end, self.by.unwritten, self.window)
         texts = [[self.before, *prompt] for prompt in prompts]
         return follow(self.model, texts, numbers, search, asked)
+
+    def beside(self, places: Sequence[tuple[list[int], int]]) -> tuple[list[str], list[str]]:
+        """What is said at places of texts, greedily, and what stands there."""
+        prompts = [row[max(0, place - PROMPT) : place] for row, place in places]
+        right = [row[place : place + SHORT] for row, place in places]
+        greedy = Part("greedy", module("search", "greedy").Config())
+        found = self.follow(prompts, list(range(len(prompts))), greedy, SHORT)
+        return [self.decode(best[0].tokens) for best in found], [*map(self.decode, right)]
 
     def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
         before = self.decode(prompt)

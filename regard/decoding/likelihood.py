@@ -66,7 +66,7 @@ def scores(
     found: Sequence[NDArray[np.float32]],
     about: Mapping[str, object],
 ) -> dict[str, Score]:
-    """Perplexity and bits per character, with a signature that begins with what is said about it."""
+    """Perplexity and bits per character; their signature begins with what is said about it."""
     figures, tokens = means(texts, found), [token for text in texts for token in text.tokens]
     whole = {
         **about,

@@ -53,7 +53,7 @@ class Tagger:
         with torch.inference_mode():
             for ids in batching.plan(lengths, budget):
                 chosen = [rows[n] for n in ids]
-                batch = collate(fields, chosen, ids.tolist(), lambda arrays: 0).to(model.device)
+                batch = collate(fields, chosen, ids.tolist()).to(model.device)
                 hidden, mask = states(model, batch), batch["source_word_mask"]
                 values, alone = head.best(hidden, mask)
                 chain = head.log_probs(hidden, values, mask)

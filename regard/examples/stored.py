@@ -1,7 +1,7 @@
 """The rows of a run's store, and batches of them."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,6 @@ from regard.data.store import Store
 from regard.examples.preparation import STORE, Fields
 from regard.fields import Row
 from regard.types import Batch
-
-Count = Callable[[Mapping[str, Any]], int]
-"""How many targets the arrays of a batch have."""
 
 
 class Stored:
@@ -38,19 +35,19 @@ class Stored:
     def rows(self) -> list[Row]:
         return list(self.store)
 
-    def batches(self, config: batching.Config, seed: int, count: Count) -> Batches:
+    def batches(self, config: batching.Config, seed: int) -> Batches:
         """The endless stream of training batches."""
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
-            return collate(self.fields, [self.store[n] for n in ids], ids, count, draw)
+            return collate(self.fields, [self.store[n] for n in ids], ids, draw)
 
         return Batches(self.lengths, make, config, seed)
 
-    def once(self, config: batching.Config, count: Count) -> Iterator[Batch]:
+    def once(self, config: batching.Config) -> Iterator[Batch]:
         """All rows once, those of like length together."""
         for ids in batching.plan(self.lengths, config):
             chosen = ids.tolist()
-            yield collate(self.fields, [self.store[n] for n in chosen], chosen, count)
+            yield collate(self.fields, [self.store[n] for n in chosen], chosen)
 
 
 EARLIER = {
@@ -67,10 +64,10 @@ def collate(
     fields: Sequence[Any],
     rows: Sequence[Row],
     ids: Sequence[int],
-    count: Count,
     draw: Draw = FIRST,
 ) -> Batch:
     """A batch of the rows of some fields."""
     arrays = {n: a for field in fields for n, a in field.collate(rows, ids, draw).items()}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    return Batch(tensors=tensors, ids=tuple(ids), targets=count(arrays))
+    targets = sum(field.targets(arrays) for field in fields)
+    return Batch(tensors=tensors, ids=tuple(ids), targets=targets)

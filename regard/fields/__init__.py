@@ -38,6 +38,11 @@ class Example(NamedTuple):
     where: tuple[Where, ...]
     values: tuple[Any, ...]
 
+    @property
+    def place(self) -> str:
+        """Where it stands, for messages."""
+        return f"{self.where[0][0]}:{self.where[0][1]}"
+
 
 class Field(ABC):
     """All that a modality knows: the class `Field` of each file is a subclass of this one.
@@ -143,6 +148,10 @@ class Field(ABC):
     @abstractmethod
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
         """The arrays of a batch: (B, …), masks True where something is real."""
+
+    def targets(self, arrays: Mapping[str, Any]) -> int:
+        """How many targets of the loss the arrays of a batch have, where it is predicted."""
+        return 0
 
     def pieces(self, row: Row) -> list[str]:
         """What a row is made of, for a person."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,11 @@ class Config:
     unseen: Literal["refuse", "wrong"] = "refuse"
     """What to do with a label that training never saw: refuse it with its file and line, or count
     every prediction for its text as wrong (and leave it out of likelihoods)."""
+
+    @property
+    def between(self) -> str:
+        """What stands between the labels of a text; nothing where it has one."""
+        return self.separator if self.kind == "several" else ""
 
     def __post_init__(self) -> None:
         if self.kind == "several" and not self.separator:
@@ -113,6 +118,10 @@ class Field(Base):
             return [known.index(name) if name in known else -1 for name in names]
         return [self.labels.number(name, place, HINT, by) for name in names]
 
+    def numbers_of(self, text: str, place: str) -> list[int]:
+        """The numbers of labels that a user gives; one that was never seen is refused."""
+        return [self.labels.number(name, place) for name in self.parse(text)]
+
     def accept(
         self, values: Sequence[Sequence[str]], where: Sequence[Where], part: str, by: str
     ) -> None:
@@ -139,6 +148,9 @@ class Field(Base):
 
     def lengths(self, store: Store) -> None:
         return None
+
+    def targets(self, arrays: Mapping[str, Any]) -> int:
+        return len(arrays[self.name])
 
     def truth(self, row: Row) -> list[int]:
         """The numbers of a row's labels, from 0; −1 for one that training never saw."""

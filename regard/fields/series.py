@@ -199,6 +199,9 @@ class Field(Base):
         folded = {name: windows.fold(array, window) for name, array in arrays.items()}
         return {name: array.reshape(len(array), -1) for name, array in folded.items()}
 
+    def targets(self, arrays: Mapping[str, Any]) -> int:
+        return int(arrays["targets"].size) if self.ahead else 0
+
     def pieces(self, row: Row) -> list[str]:
         """The last step of the past is 0, the first one that follows +1."""
         if self.ahead:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -206,7 +206,7 @@ class Field(Base):
         values = np.asarray(row[self.name])
         return int((~np.isnan(values) if self.real else values > 0).sum())
 
-    def targets(self, rows: Sequence[Row]) -> Array:
+    def numbers(self, rows: Sequence[Row]) -> Array:
         """(B, W): numbers from 0, below it where a tag is not known; values, NaN where not."""
         arrays = [np.asarray(row[self.name]) for row in rows]
         if not self.real:
@@ -217,8 +217,13 @@ class Field(Base):
             line[: len(array)] = array
         return found
 
+    def targets(self, arrays: Mapping[str, Any]) -> int:
+        """How many tags are known."""
+        found = arrays[self.name]
+        return int((~np.isnan(found) if self.real else found >= 0).sum())
+
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        return {self.name: self.targets(rows)}
+        return {self.name: self.numbers(rows)}
 
     def texts(self, values: Iterable[float]) -> list[str]:
         """What a model says, as text."""

@@ -180,6 +180,10 @@ class Field(Base):
             found |= collated_spelling(self.name, rows, shape, before)
         return found
 
+    def targets(self, arrays: Mapping[str, Any]) -> int:
+        predicted = self.role in ("written", "ended")
+        return int(arrays[f"{self.name}_mask"].sum()) if predicted else 0
+
     @property
     def before(self) -> int:
         """What is read before the first token that is to be said."""

@@ -181,7 +181,7 @@ def tagged(
         assert memory is not None
         values = head.best(memory.states[:, first], mask)[0][0].tolist()
     if given is not None:
-        numbers = tags.targets(tags.encode([given]))[0].tolist()
+        numbers = tags.numbers(tags.encode([given]))[0].tolist()
         found = zip(given, values, numbers, strict=True)
         values = [said if tag == UNKNOWN else number for tag, said, number in found]
     said = tags.texts(values)

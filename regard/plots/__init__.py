@@ -5,6 +5,7 @@ Every picture has two functions: `x_figure(…)` draws it, `x(…, path)` writes
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import UserError
+from regard.metrics import labels
 from regard.plots import drawing
 from regard.plots.drawing import COLOURS, HATCHES, INK, STROKES
 
@@ -198,6 +200,13 @@ def attention_figure(
     if title:
         figure.suptitle(drawing.text(title, 120))
     return figure
+
+
+def confusion(pairs: Sequence[tuple[str, str]], names: Sequence[str], path: Path) -> None:
+    """Which labels are taken for which, of pairs (said, true). A run that is only to be read can
+    still be scored: where nothing can be written, nothing is drawn."""
+    with suppress(OSError):
+        matrix(labels.confusion(pairs, names), names, path)
 
 
 def matrix(counts: npt.ArrayLike, names: Sequence[str], path: Path | str, title: str = "") -> None:

@@ -1,7 +1,6 @@
 """Classify: seq2vec. A label for each text, or any number of them; or for whatever else is read."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -92,13 +91,9 @@ def _read(
     config: Config, source: Any, part: files.Part, policy: Policy, report: Report
 ) -> Iterator[Example]:
     """The examples of a part's own files."""
-    data, separator = config.data, ""
-    if config.labels.kind == "several":
-        separator = config.labels.separator
-    rows = texts(
-        data.paths(part), data.columns, policy, report, header=data.header, separator=separator
-    )
-    for row in rows:
+    data, between = config.data, config.labels.between
+    paths = data.paths(part)
+    for row in texts(paths, data.columns, policy, report, header=data.header, separator=between):
         value = parsed_cell(source, row.text, row.path, row.line, policy, report)
         if value is not None:
             yield Example(((row.path, row.line),), (value, row.labels))
@@ -117,9 +112,8 @@ class Task:
         self.source, self.target = self.fields.values()
         self.names: tuple[str, ...] = self.target.labels.names
         self.several = config.labels.kind == "several"
-        self.sizes = Sizes(
-            {"source": self.source.size, "labels": self.target.size}, "source", "labels"
-        )
+        sizes = {"source": self.source.size, "labels": self.target.size}
+        self.sizes = Sizes(sizes, "source", "labels")
         self._weights = self._balance() if config.labels.weights == "balanced" else None
 
     def _balance(self) -> torch.Tensor:
@@ -133,7 +127,7 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed, _count)
+        return self._stored("train").batches(self.config.batch, seed)
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields, self.config.data.max_length)
@@ -150,13 +144,12 @@ class Task:
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
-        found = np.zeros((len(rows), len(self.names)))
-        lengths = np.array([[self.source.length(row)] for row in rows], np.int64).reshape(-1, 1)
+        found, sizes = np.zeros((len(rows), len(self.names))), [*map(self.source.length, rows)]
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
-            for ids in batching.plan(lengths, budget):
+            for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):
                 chosen = [rows[n] for n in ids]
-                made = collate([self.source], chosen, ids.tolist(), lambda arrays: 0)
+                made = collate([self.source], chosen, ids.tolist())
                 memory = model.encode(made.to(model.device))
                 found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
         return found
@@ -204,17 +197,13 @@ class Task:
         """Exactly one output per input, in order: the label, or several between separators."""
         yield from self._outputs(model, inputs, batch, first)[1]
 
-    def _rows(self, inputs: Sequence[str], first: int = 0) -> tuple[list[int], list[Row]]:
-        """Which inputs are not empty, and the rows of these."""
-        full = [n for n, text in enumerate(inputs) if text.strip()]
-        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
-        return full, self.source.encode(values)
-
     def _outputs(
         self, model: Model, inputs: Sequence[str], batch: int, first: int = 0
     ) -> tuple[NDArray[np.float64], list[Prediction]]:
         """Logits, NaN for an empty text, and predictions."""
-        (full, rows), longest = self._rows(inputs, first), self.config.data.max_length
+        longest, full = self.config.data.max_length, [n for n, x in enumerate(inputs) if x.strip()]
+        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
+        rows = self.source.encode(values)
         logits = np.full((len(inputs), len(self.names)), np.nan)
         logits[full] = self._logits(model, [self.source.cut(row, longest) for row in rows], batch)
         outputs = [Prediction(text="", status="empty")] * len(inputs)
@@ -251,9 +240,7 @@ class Task:
         """Accuracy, F₁, likelihood and calibration on a part. Every line counts, empty ones as
         wrong. A picture of what is taken for what is put into the run's folder."""
         found = self._examples(part)
-        places = (f"{path}:{line}" for ((path, line), *_), _ in found)
-        pairs = zip(found, places, strict=True)
-        truth = [self.target.numbers(each.values[1], place) for each, place in pairs]
+        truth = [self.target.numbers(each.values[1], each.place) for each in found]
         inputs = [self.source.show(each.values[0]) for each in found]
         logits, outputs = self._outputs(model, inputs, batch)
         said = [sorted(output.tokens) for output in outputs]
@@ -265,10 +252,7 @@ class Task:
         if not self.several:
             del scores["f1.micro"]  # which is the accuracy
             matches = [(outputs[n].text, true[n][0]) for n in full]
-            # A run that is only to be read can still be scored.
-            with suppress(OSError):
-                table = label_metrics.confusion(matches, names)
-                plots.matrix(table, names, self.folder / f"confusion-{part}.png")
+            plots.confusion(matches, names, self.folder / f"confusion-{part}.png")
         judged = Judged(logits[full], [truth[n] for n in full], self.several)
         return scores | (judged.scores() if full else {}), outputs
 
@@ -283,7 +267,7 @@ class Task:
         for n, text in enumerate(outputs):
             given, nll = self.target.parse(text), None
             if self.config.labels.unseen == "refuse" or {*given} <= {*self.names}:
-                truth = [self.target.labels.number(name, f"label {n + 1}") for name in given]
+                truth = self.target.numbers_of(text, f"label {n + 1}")
                 nll = Judged(logits[n : n + 1], [truth], self.several).nll()
             yield {
                 "log_prob": None if nll is None else -nll,
@@ -299,20 +283,16 @@ class Task:
         """One label, or those of several that are likelier than not (the likeliest, if none is)."""
         whole = self.source.encode(parsed(self.source, [text]))[0]
         row = self.source.cut(whole, self.config.data.max_length)
-        batch = collate([self.source], [row], [0], lambda arrays: 1).to(model.device)
-        given = None if target is None else self.target.parse(target)
+        batch = collate([self.source], [row], [0]).to(model.device)
+        given = None if target is None else self.target.numbers_of(target, "inspect")
         return reading.labelled(
             model,
             batch,
             text,
             self.names,
-            given and [self.target.labels.number(name, "inspect") for name in given],
+            given,
             several=self.several,
             separator=self.config.labels.separator,
             source=self.source.positions(row),
             source_words=self.source.groups(row),
         )
-
-
-def _count(arrays: Any) -> int:
-    return len(arrays["labels"])

@@ -113,7 +113,7 @@ class Task:
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
             rows = self.past.rows(values, starts[list(ids)], steps)
-            return collate([self.past, self.future], rows, ids, _count, draw)
+            return collate([self.past, self.future], rows, ids, draw)
 
         budget = batching.Config(tokens=self.config.batch.windows)
         return batching.Batches(np.ones((len(starts), 1), np.int64), make, budget, seed)
@@ -289,7 +289,3 @@ class Task:
         return forecast_reading.read(
             self.by(model), self.past, self.future, found, came, name=name, reach=reach, paths=paths
         )
-
-
-def _count(arrays: Any) -> int:
-    return int(arrays["targets"].size)

@@ -30,7 +30,7 @@ from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
-from regard.recipe.parts import Part, module
+from regard.recipe.parts import Part
 from regard.recipe.values import Length
 from regard.tasks import Prediction, check_head, check_positions, check_written
 from regard.train import health
@@ -39,8 +39,8 @@ from regard.types import Batch, Batches, Carry, Sizes, Terms
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 EARLIER = "validation.text"
 """Where earlier versions kept the lines of the validation part."""
-PLACES, PROMPT, LENGTH = 16, 32, 16
-"""In validation: where continuations are asked for, after how many tokens, and their length."""
+PLACES = 16
+"""In validation: where continuations are asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +140,7 @@ class Task:
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder, self.plan = config, folder, plan(config)
         self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
-        self.target: text.Field = self.fields["target"]
-        self.by = self.target.tokenizer
+        self.target, self.by = self.fields["target"], self.fields["target"].tokenizer
         self.sizes = Sizes({"target": self.target.size}, writes="target")
         self.running = config.unit == "stream"
         self.before = self.target.before
@@ -150,10 +149,10 @@ class Task:
 
     def batches(self, seed: int) -> Batches:
         stored = Stored(self.folder, "train", self.fields, self.config.data.max_length)
-        if self.running:
-            tokens = stored.store.flat("target")
-            return stream.Streams(tokens, self.before, self.config.stream, seed)
-        return stored.batches(self.config.batch, seed, _count)
+        if not self.running:
+            return stored.batches(self.config.batch, seed)
+        tokens = stored.store.flat("target")
+        return stream.Streams(tokens, self.before, self.config.stream, seed)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y), the true beginning of y being given at each place.
@@ -170,7 +169,7 @@ class Task:
 
     def _batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Texts with their ends."""
-        return collate([self.target], [{"target": row} for row in rows], range(len(rows)), _count)
+        return collate([self.target], [{"target": row} for row in rows], range(len(rows)))
 
     def _handed(self, model: Model) -> dict[str, torch.Tensor]:
         """What a text hands on to the next."""
@@ -210,13 +209,7 @@ class Task:
             places = [(rows[0], len(rows[0]) * n // (PLACES + 1)) for n in range(1, PLACES + 1)]
         else:
             places = [(row, len(row) // 2) for row in rows[:: max(1, len(rows) // PLACES)]]
-        prompts = [row[max(0, place - PROMPT) : place] for row, place in places]
-        right = [row[place : place + LENGTH] for row, place in places]
-        greedy = Part("greedy", module("search", "greedy").Config())
-        write = self._continuer(model)
-        found = write.follow(prompts, list(range(len(prompts))), greedy, LENGTH)
-        said = [write.decode(best[0].tokens) for best in found]
-        return health.shares(said, list(map(write.decode, right)))
+        return health.shares(*self._continuer(model).beside(places))
 
     # Likelihood
 
@@ -292,8 +285,7 @@ class Task:
         lacks is read as the unknown token, and the status says so. The score is that of the
         output alone, given the input.
         """
-        most = self.config.output.length if length is None else length
-        if most < 1:
+        if (most := self.config.output.length if length is None else length) < 1:
             raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
         yield from self._continuer(model).predict(inputs, search, most, batch, first)
@@ -306,7 +298,3 @@ class Task:
     ) -> Reading:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
         return self._continuer(model).look(text, search, target, length, self._batch)
-
-
-def _count(arrays: Any) -> int:
-    return int(arrays["target_mask"].sum())

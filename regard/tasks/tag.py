@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,15 +117,10 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed, self._count)
+        return self._stored("train").batches(self.config.batch, seed)
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields)
-
-    def _count(self, arrays: Any) -> int:
-        """How many tags are known."""
-        found = arrays["tags"]
-        return int((~np.isnan(found) if self.real else found >= 0).sum())
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(tags | words), or the squared error."""
@@ -145,7 +139,7 @@ class Task:
             nll = 0.5 * math.log(2 * math.pi * math.e * mse)  # with the best deviation
         else:
             names = [self.tags.texts(each.values) for each in said]
-            true = [self.tags.texts(self.tags.targets([row])[0].tolist()) for row in rows]
+            true = [self.tags.texts(self.tags.numbers([row])[0].tolist()) for row in rows]
             scores = label_metrics.tags(names, true, self.tags.names)
             pairs = label_metrics.known(names, true, UNKNOWN)
             degenerate = health.shares(*([pair[side] for pair in pairs] for side in (0, 1)))
@@ -253,10 +247,7 @@ class Task:
     def _draw(self, part: str, pairs: list[tuple[str, str]]) -> None:
         names = sorted({name for pair in pairs for name in pair})
         if len(names) <= DRAWN:
-            # A run that is only to be read can still be scored.
-            with suppress(OSError):
-                table = label_metrics.confusion(pairs, names)
-                plots.matrix(table, names, self.folder / f"confusion-{part}.png")
+            plots.confusion(pairs, names, self.folder / f"confusion-{part}.png")
 
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
@@ -296,5 +287,5 @@ class Task:
             if len(given) < len(spoken):
                 raise UserError(f"inspect: {len(spoken)} words, but {len(given)} tags")
             self.tags.refuse(given, "inspect")
-        batch = collate([self.source], [row], [0], lambda arrays: len(spoken)).to(model.device)
+        batch = collate([self.source], [row], [0]).to(model.device)
         return reading.tagged(model, batch, text, list(spoken), self.source, row, self.tags, given)

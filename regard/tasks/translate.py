@@ -25,21 +25,13 @@ from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.tasks import (
-    Prediction,
-    check_head,
-    check_positions,
-    check_written,
-)
+from regard.tasks import Prediction, check_head, check_positions, check_written
 from regard.train import health
 from regard.types import Batch, Carry, Sizes, Terms
 
 PARTS = {
-    "input": "tokens",
-    "encoder": "transformer",
-    "decoder": "transformer",
-    "head": "vocabulary",
-}
+    "input": "tokens", "encoder": "transformer", "decoder": "transformer", "head": "vocabulary",
+}  # fmt: skip
 SIDES = pairs.SIDES
 EARLIER = [f"validation.{side}.text" for side in SIDES]
 """Where earlier versions kept the pairs of the validation part that are translated in training."""
@@ -80,16 +72,13 @@ def check(recipe: Recipe) -> None:
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
     if config.pairs.both_directions and not config.tokenizer.joint:
-        raise RecipeError(
-            "pairs.both_directions: it needs one vocabulary: set tokenizer.joint = true"
-        )
+        raise RecipeError("pairs.both_directions: it needs one vocabulary: tokenizer.joint = true")
     check_head(recipe, "tokens")
     check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
-    if "nbest" in config.evaluation.metrics and (
-        config.search.kind != "beam" or config.search.config.nbest < 2
-    ):
+    several = config.search.kind == "beam" and config.search.config.nbest > 1
+    if "nbest" in config.evaluation.metrics and not several:
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation has no file")
@@ -188,10 +177,8 @@ class Task:
 
     def restrict(self, choices: Choices | None) -> None:
         """Write one of these from now on, instead of the recipe's own; None: any text."""
-        longest = self.config.data.max_length
-        self._translator = Translator(
-            self.source, self.target, self.config.output, longest, choices
-        )
+        output, longest = self.config.output, self.config.data.max_length
+        self._translator = Translator(self.source, self.target, output, longest, choices)
 
     def restricted(self) -> bool:
         """Whether not any text may be written."""
@@ -200,7 +187,7 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed, _count)
+        return self._stored("train").batches(self.config.batch, seed)
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields, self.config.data.max_length)
@@ -234,7 +221,7 @@ class Task:
         return [source for source, _ in found], [answers(target) for _, target in found]
 
     def _likelihood(self, model: Model) -> dict[str, float]:
-        batches = self._stored("validation").once(self.config.batch, _count)
+        batches = self._stored("validation").once(self.config.batch)
         with torch.inference_mode():
             terms = [self.loss(model, each.to(model.device))[0]["nll"] for each in batches]
         total, count = sum(float(term.sum) for term in terms), sum(term.count for term in terms)
@@ -293,7 +280,7 @@ class Task:
         lines: dict[str, list[int]] = {"seen": [], "unseen": []}
         for n, texts in enumerate(answers):
             lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
-        found = {}
+        found = dict[str, Score]()
         for group, ids in lines.items():
             some = self.grade([outputs[n] for n in ids], [answers[n] for n in ids]) if ids else {}
             found |= {f"{name}.{group}": score for name, score in some.items()}
@@ -310,7 +297,3 @@ class Task:
     ) -> Reading:
         """What is written for a text, or a given target."""
         return self.translator.look(model, text, search, target)
-
-
-def _count(arrays: Any) -> int:
-    return int(arrays["target_mask"].sum())

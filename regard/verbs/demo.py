@@ -58,7 +58,7 @@ def draw_attention(predictor: front.Predictor, source: str, target: str, path: P
     task: Any = predictor.task
     rows = [field.encode([side]) for field, side in ((task.source, source), (task.target, target))]
     row = {**rows[0][0], **rows[1][0]}
-    batch = collate([task.source, task.target], [row], [0], lambda arrays: 0)
+    batch = collate([task.source, task.target], [row], [0])
     with torch.inference_mode():
         seen = cross_attention(predictor.model, batch)
     layers = torch.stack([weights[0].mean(0) for weights in seen.values()])  # (layers, T, S)

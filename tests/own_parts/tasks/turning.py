@@ -84,7 +84,7 @@ class Task:
         self.sizes = Sizes(sizes, "source", "labels")
 
     def batches(self, seed: int) -> Batches:
-        return Stored(self.folder, "train", self.fields).batches(self.config.batch, seed, _count)
+        return Stored(self.folder, "train", self.fields).batches(self.config.batch, seed)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         memory = model.encode(batch)
@@ -95,7 +95,7 @@ class Task:
         model.eval()
         head: Any = model.head
         with torch.inference_mode():
-            batch = collate([self.points], rows, range(len(rows)), lambda arrays: 0)
+            batch = collate([self.points], rows, range(len(rows)))
             found: torch.Tensor = head.logits(head.pool(model.encode(batch.to(model.device))))
         return found.log_softmax(-1).cpu()
 
@@ -152,7 +152,7 @@ class Task:
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
         row = self.points.encode(parsed(self.points, [text]))[0]
-        batch = collate([self.points], [row], [0], lambda arrays: 1).to(model.device)
+        batch = collate([self.points], [row], [0]).to(model.device)
         given = None if target is None else [self.label.labels.number(target, "inspect")]
         return reading.labelled(
             model,
@@ -163,7 +163,3 @@ class Task:
             source=self.points.positions(row),
             source_words=self.points.groups(row),
         )
-
-
-def _count(arrays: Any) -> int:
-    return len(arrays["labels"])
