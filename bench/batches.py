@@ -14,10 +14,10 @@ from bench.peers import HOME
 from regard.data import batching, catalogue, tokenizers
 from regard.data.readers import Policy, Report, parallel
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.translation import collate
 from regard.errors import UserError
 from regard.recipe import config
 from regard.recipe.parts import module
-from regard.tasks.translate import collate
 from regard.types import Position
 
 Plan = Sequence[NDArray[np.int64]]
@@ -73,8 +73,7 @@ class Corpus:
     def write(self, plan: Plan, name: str) -> tuple[Path, dict[str, float]]:
         """The batches of a plan, in a file; how many tokens are real, and the share of padding."""
         made = [
-            collate([self.sources[n] for n in ids], [self.targets[n] for n in ids], ids.tolist())
-            for ids in plan
+            collate([self.sources[n] for n in ids], [self.targets[n] for n in ids]) for ids in plan
         ]
         chosen = self.lengths[np.concatenate(list(plan))].sum(0)
         size = sum(batch["source"].numel() + batch["target_in"].numel() for batch in made)
@@ -99,7 +98,7 @@ def of_recipe(recipe: dict[str, Any], name: str, count: int) -> tuple[Path, dict
     if not (folder / "prepared").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        module("tasks", loaded.kind).prepare(loaded.task, folder)
+        module("tasks", loaded.kind).plan(loaded.task).prepare(folder, None)
         (folder / "prepared").touch()
     task = module("tasks", loaded.kind).Task(loaded.task, folder)
     batches, position, made = task.batches(1), Position(), []
@@ -109,5 +108,5 @@ def of_recipe(recipe: dict[str, Any], name: str, count: int) -> tuple[Path, dict
     return write(made, name), asdict(task.sizes)
 
 
-def _no_batch(ids: Sequence[int]) -> Any:
+def _no_batch(ids: Sequence[int], draw: batching.Draw) -> Any:
     raise AssertionError("only the plan is wanted")

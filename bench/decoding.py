@@ -11,7 +11,7 @@ from bench.batches import folder_of
 from bench.peers import HOME, Contestant, race
 from bench.table import compare
 from regard import front, runs
-from regard.data.tokenizers import END
+from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.interop import ctranslate2
 from regard.model import Model
@@ -73,7 +73,7 @@ def _inputs(
     HOME.mkdir(exist_ok=True)
     text, symbols = HOME / "sentences.txt", HOME / "symbols.json"
     text.write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8")
-    sources = [[*source, END] for source in task.source.encode(chosen)]
+    sources = [[*source, Tokenizer.end] for source in task.source.tokenizer.encode(chosen)]
     symbols.write_text(json.dumps(sources), encoding="utf-8")
     return chosen, {
         "threads": options.threads,
@@ -200,7 +200,7 @@ def to_huggingface(model: Model, recipe: config.Recipe, folder: Path) -> None:
             activation_function=side.activation,
             scale_embedding=recipe.model.scale,
             pad_token_id=0,
-            eos_token_id=END,
+            eos_token_id=Tokenizer.end,
             decoder_start_token_id=1,
             forced_eos_token_id=None,
             max_position_embeddings=1024,

@@ -6,8 +6,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from regard.data.files import Part
 from regard.data.readers import Report
 from regard.recipe.config import load
+from regard.tasks import language_model
 
 ORDERS = range(1, 9)
 RECIPE = "timemachine-lstm"
@@ -47,10 +49,10 @@ class Ngrams:
 
 def ngrams(options: argparse.Namespace) -> dict[str, Any]:
     """Bits per character on the part that the networks are scored on, for each order."""
-    texts = load(Path(RECIPE)).task.texts
+    plan = language_model.plan(load(Path(RECIPE)).task)
+    parts: list[Part] = ["train", "test"]
     train, test = (
-        "".join(line.text + "\n" for line in texts.lines(part, Report()))
-        for part in ("train", "test")
+        "".join(each.values[0] + "\n" for each in plan.examples(part, Report())) for part in parts
     )
     characters = len({*train, *test})
     found = {order: Ngrams(train, order, characters).bits(test) for order in ORDERS}

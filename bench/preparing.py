@@ -53,7 +53,7 @@ def prepare(options: argparse.Namespace) -> dict[str, Any]:
             | {"tokenizer": {"vocabulary": 10_000, "split": "whitespace"}}
         )
         began = time.perf_counter()
-        module("tasks", "translate").prepare(made.task, folder)
+        module("tasks", "translate").plan(made.task).prepare(folder, None)
         seconds = time.perf_counter() - began
         batches = module("tasks", "translate").Task(made.task, folder).batches(1)
         batches.at(Position())  # the plan of the epoch

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.translation import collate
 from regard.interop import ctranslate2, kept, nearness
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model, build
@@ -16,12 +17,11 @@ from regard.recipe import config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.tasks.translate import collate
 from regard.train import manifest
 from tests.field_sizes import texts
 
 SOURCES, TARGETS = 29, 31
-FORBIDDEN = (PAD, START, UNKNOWN)
+FORBIDDEN = (Tokenizer.pad, Tokenizer.start, Tokenizer.unknown)
 Found = list[list[Hypothesis]]
 
 
@@ -65,18 +65,18 @@ def converted(model: Model, recipe: Recipe, folder: Path, **options: Any) -> Eng
 
 def random_rows(symbols: int, *lengths: int) -> list[list[int]]:
     chance = np.random.default_rng(7)
-    return [chance.integers(UNKNOWN + 1, symbols, n).tolist() for n in lengths]
+    return [chance.integers(Tokenizer.unknown + 1, symbols, n).tolist() for n in lengths]
 
 
 def ask(caps: list[int], **options: Any) -> Request:
-    return Request(
-        START, END, caps, forbidden=FORBIDDEN, numbers=tuple(range(len(caps))), **options
-    )
+    numbers = tuple(range(len(caps)))
+    start, end = Tokenizer.start, Tokenizer.end
+    return Request(start, end, caps, forbidden=FORBIDDEN, numbers=numbers, **options)
 
 
 def native(model: Model, sources: list[list[int]], request: Request, search: Part) -> Found:
     with torch.inference_mode():
-        batch = collate(sources, [[] for _ in sources], range(len(sources)))
+        batch = collate(sources, [[] for _ in sources])
         found: Found = module("search", search.kind).search(
             model.step, model.start(batch), request, search.config
         )
@@ -88,7 +88,7 @@ def teacher_forced(
 ) -> list[list[float]]:
     """log p of each target's tokens and its end, the forbidden ones left out."""
     with torch.inference_mode():
-        batch = collate(sources, targets, range(len(sources)))
+        batch = collate(sources, targets)
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         logits = model.head.logits(hidden).index_fill(-1, torch.tensor(FORBIDDEN), -torch.inf)
         chosen = logits.log_softmax(-1).gather(-1, batch["target_out"][..., None])[..., 0]

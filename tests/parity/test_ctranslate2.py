@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.data.tokenizers import END, START
+from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.interop import conversion, ctranslate2
 from regard.interop.ctranslate2 import Engine
@@ -193,7 +193,7 @@ def test_a_forced_prefix_counts_as_output_there_too(minimum: int, tiny: tuple[Mo
     [source], [prefix] = random_rows(SOURCES, 5), random_rows(TARGETS, 3)
     search = Part("beam", beam.Config(beams=4, nbest=1, length_penalty=0.0, min_length=minimum))
     result = engine._translator.translate_batch(
-        [conversion.names([*source, END])],
+        [conversion.names([*source, Tokenizer.end])],
         target_prefix=[conversion.names(prefix)],
         max_decoding_length=9,
         **ctranslate2.options(search),
@@ -210,4 +210,4 @@ def test_the_engine_refuses_what_it_would_do_otherwise(tiny: tuple[Model, Engine
     with pytest.raises(UserError, match="prefix"):
         engine.find([[5]], ask([4], prefixes=((6,),)), SEARCHES["greedy"])
     with pytest.raises(ValueError, match="forbidden"):
-        engine.find([[5]], Request(START, END, [4]), SEARCHES["greedy"])
+        engine.find([[5]], Request(Tokenizer.start, Tokenizer.end, [4]), SEARCHES["greedy"])

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as Library
 
 from regard import cli, front
 from regard.data import tokenizers
-from regard.data.tokenizers import UNKNOWN, Tokenizer
+from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.interop import conversion, ctranslate2, export, nearness, shortlist
 from regard.runs import Run
@@ -240,13 +240,13 @@ def test_a_shortlist_bounds_what_is_written(predictor: front.Predictor):
     """The model has hardly learnt, and would like to write what no translation has."""
     folder, line = predictor.run.folder, "a cat sees a dog"
     task: Any = predictor.task
-    seen = set(chain(*task.target.encode(task.references("train")[1])))
-    assert not set(task.target.encode(predictor.predict([line]))[0]) <= seen
+    seen = set(chain(*task.target.tokenizer.encode(task.references("train")[1])))
+    assert not set(task.target.tokenizer.encode(predictor.predict([line]))[0]) <= seen
     bound = front.load(folder, shortlist=True).predict([line])
-    assert bound != [""] and set(task.target.encode(bound)[0]) <= seen
+    assert bound != [""] and set(task.target.tokenizer.encode(bound)[0]) <= seen
 
     [engine] = [f for f in (folder / "engines").iterdir() if "shortlist" in f.name]
-    every = " ".join(map(str, range(len(task.target))))
+    every = " ".join(map(str, range(len(task.target.tokenizer))))
     (engine / shortlist.NAME).write_text(f"\t{every}\n")
     signed(engine)
     assert front.load(folder, shortlist=True).predict(LINES) == predictor.predict(LINES)
@@ -302,7 +302,7 @@ def test_an_export_in_int8_says_how_near_it_is(predictor: front.Predictor, tmp_p
     task: Any = predictor.task
     folder, model = tmp_path / "export", predictor.model
     found = export.export(predictor.run, folder, "int8")
-    sources = task.source.encode(task.references("validation")[0])
+    sources = task.source.tokenizer.encode(task.references("validation")[0])
     request = task.request(model, sources, [[]] * 16, list(range(16)))
     engine, search = ctranslate2.Engine(folder, workers=1), predictor.search()
     ours, theirs = native(model, sources, request, search), engine.find(sources, request, search)
@@ -379,5 +379,7 @@ def test_tokenizers_stand_on_their_own(settings: dict[str, Any], tmp_path: Path)
     for line in [*text, " two  blanks ", "日本 🎉"]:
         symbols = tokenizer.encode([line])[0]
         assert library.encode(line).ids == symbols
-        known = [symbol for symbol in symbols if symbol != UNKNOWN]  # which is never written
+        known = [
+            symbol for symbol in symbols if symbol != tokenizer.unknown
+        ]  # which is never written
         assert library.decode(known) == tokenizer.decode(known)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data.tokenizers import END
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.translation import collate
 from regard.interop import conversion, ctranslate2
 from regard.interop.conversion import Quantization, int8, names
 from regard.interop.ctranslate2 import Engine
@@ -23,7 +24,6 @@ from regard.model import Model, build
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.search import beam
-from regard.tasks.translate import collate
 from tests.field_sizes import texts
 from tests.translators import (
     ask,
@@ -53,7 +53,7 @@ def reverser() -> tuple[Model, Recipe]:
     chance = np.random.default_rng(2)
     for _ in range(200):
         rows = [chance.integers(4, 12, n).tolist() for n in chance.integers(3, 7, 24)]
-        batch = collate(rows, [row[::-1] for row in rows], range(24))
+        batch = collate(rows, [row[::-1] for row in rows])
         hidden, _ = model.decode(batch["target_in"], model.start(batch))
         term = model.head.loss(hidden, batch["target_out"], batch["target_mask"])["smoothed"]
         steps.zero_grad()
@@ -158,7 +158,9 @@ def test_int8_needs_no_instructions_of_its_own(
 ):
     """As if on an older processor, where sums of two products have 16 bits. (Another kind of
     processor than x86 is as it is.)"""
-    given = json.dumps([[names([*source, END]) for source in SOURCES], [*map(names, TARGETS)]])
+    given = json.dumps(
+        [[names([*source, Tokenizer.end]) for source in SOURCES], [*map(names, TARGETS)]]
+    )
     found = subprocess.run(
         [sys.executable, "-c", SCORE, str(folders["int8"]), given],
         capture_output=True,
@@ -181,7 +183,8 @@ def test_short_floats_are_rounded_and_nothing_else(
             tensor.copy_(tensor.to(getattr(torch, kind)).float())
     translator = conversion.library().Translator(str(folders[kind]), compute_type="float32")
     found = translator.score_batch(
-        [names([*source, END]) for source in SOURCES], [names(target) for target in TARGETS]
+        [names([*source, Tokenizer.end]) for source in SOURCES],
+        [names(target) for target in TARGETS],
     )
     values = np.concatenate([each.log_probs for each in found])
     assert values == pytest.approx(expected(model), abs=1e-4)

@@ -7,14 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from regard.data.batching import Batches, Config, plan
+from regard.data.batching import Batches, Config, Draw, plan
 from regard.types import Batch, Position
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60)
 CONFIGS = st.builds(Config, tokens=st.integers(1, 200), sentences=st.integers(0, 9))
 
 
-def collate(ids: Sequence[int]) -> Batch:
+def collate(ids: Sequence[int], draw: Draw) -> Batch:
     return Batch(tensors={"ids": torch.tensor(ids)}, ids=tuple(ids), targets=len(ids))
 
 

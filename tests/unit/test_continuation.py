@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.continuation import CHUNK, Asked, follow, read
 from regard.inspect.intervene import Position, intervene
 from regard.model import Config, Model, build
@@ -19,6 +19,7 @@ from regard.types import Batch
 from tests.field_sizes import texts
 
 A, B, C = range(4, 7)
+PAD, START, END, UNKNOWN = Tokenizer.pad, Tokenizer.start, Tokenizer.end, Tokenizer.unknown
 FORBIDDEN = (PAD, START, UNKNOWN)
 TRANSFORMER: dict[str, Any] = {"layers": 2, "heads": 2, "feedforward": 11, "limit": 600}
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {

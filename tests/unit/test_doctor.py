@@ -14,10 +14,8 @@ import pytest
 
 import regard
 from regard import cli
-from regard.doctor import (
-    cost,
+from regard.checks import (
     coverage,
-    examination,
     examples,
     findings,
     labels,
@@ -26,13 +24,16 @@ from regard.doctor import (
     series as numbers,
     text,
 )
-from regard.doctor.examination import Refused, quick_check
 from regard.checks.findings import KINDS, Finding
+from regard.doctor import cost, examination
+from regard.doctor.examination import Refused, quick_check
 from regard.errors import RecipeError
 from regard.recipe import config
 from regard.runs import Run
 from tests import corpus
 
+ROOMS = [Path(findings.__file__).parents[1] / name for name in ("checks", "doctor", "fields")]
+"""Where findings are made."""
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "doctor.md"
 WORDS = ["red", "green", "small", "large", "old", "new", "slow", "house", "tree", "river", "stone"]
 
@@ -63,8 +64,8 @@ def test_the_documentation_is_current():
 
 
 def test_every_finding_that_the_code_makes_is_a_known_kind_and_every_kind_is_made():
-    room = Path(findings.__file__).parent
-    source = "".join(f.read_text() for f in room.glob("*.py") if f.name != "findings.py")
+    paths = [path for room in ROOMS for path in room.glob("*.py") if path.name != "findings.py"]
+    source = "".join(path.read_text(encoding="utf-8") for path in paths)
     assert [code for code in KINDS if f'"{code}"' not in source] == []
     assert all(kind.meaning and (kind.advice or kind.severity == "note") for kind in KINDS.values())
 
@@ -102,7 +103,7 @@ def test_whoever_gives_a_severity_of_his_own_says_when():
     """A finding whose severity varies says so in the table; no other does."""
     varied = {"data.broken", "data.empty", "text.encoding", "text.control"}  # reading: by a rule
     varied |= {"series.missing", "series.repeated", "series.gap"}  # the same
-    for path in Path(findings.__file__).parent.glob("*.py"):
+    for path in [path for room in ROOMS for path in room.glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "finding":
                 code = node.args[0]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard import model, plots
 from regard.decoders import rnn, transformer
+from regard.decoding.translation import collate
 from regard.encoders import rnn as encoding
 from regard.errors import UserError
 from regard.heads import vocabulary
@@ -19,7 +20,6 @@ from regard.inspect.gradients import gradient_norms, last_symbol, reach
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Elman, Kind
 from regard.recipe.parts import Part
-from regard.tasks.translate import collate
 from regard.types import Batch
 from tests.field_sizes import texts
 
@@ -35,7 +35,7 @@ def language_model(kind: str, config: Any) -> model.Model:
 
 def a_batch(length: int) -> Batch:
     drawn = torch.randint(3, V, (B, length - 1)).tolist()
-    return collate([[]] * B, drawn, range(B))
+    return collate([[]] * B, drawn)
 
 
 def test_norms_of_a_linear_network() -> None:
@@ -116,7 +116,7 @@ def test_norms_of_an_encoder(place: str) -> None:
         head=Part("vocabulary", vocabulary.Config()),
     )
     net = model.build(config, texts(V, V)).eval()
-    batch = collate([[4, 5, 6], [7]], [[4, 5], [6, 7]], range(2))
+    batch = collate([[4, 5, 6], [7]], [[4, 5], [6, 7]])
     norms = gradient_norms(lambda: last_symbol(net, batch), place)
     assert torch.equal(norms > 0, batch["source_mask"])
 
@@ -129,7 +129,7 @@ def test_norms_of_an_encoder(place: str) -> None:
 def test_what_enters_has_a_gradient_wherever_it_counts() -> None:
     """Rows of different lengths: behind its last target nothing of a row counts."""
     net = language_model("rnn", rnn.Config(order="before"))
-    batch = collate([[]] * 2, [[4, 5, 6], [7]], range(2))
+    batch = collate([[]] * 2, [[4, 5, 6], [7]])
     norms = gradient_norms(lambda: last_symbol(net, batch), "decoder.input")
     assert torch.equal(norms > 0, batch["target_mask"])
 

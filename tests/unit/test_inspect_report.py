@@ -13,13 +13,11 @@ import pytest
 import torch
 
 from regard import cli, front
-from regard.data.tokenizers import END
 from regard.errors import UserError
 from regard.inspect import report
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import WithoutHead, intervene
 from regard.inspect.readers import read
-from regard.inspect.reading import grouped
 from regard.runs import Run
 from tests import small_runs
 
@@ -166,8 +164,9 @@ def test_each_checkpoint_is_a_frame(runs: dict[str, Run]):
 
 def test_words_are_put_together_from_their_symbols(runs: dict[str, Run]):
     task: Any = runs["transformer"].task
-    symbols = task.source.encode(["a dog runs"])[0]
-    assert grouped(task.source, [*symbols, END]) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    by = task.source.tokenizer
+    symbols = by.encode(["a dog runs"])[0]
+    assert by.groups([*symbols, by.end]) == [(0, 1), (1, 2), (2, 3), (3, 4)]
 
 
 def test_an_empty_text_is_refused(runs: dict[str, Run]):

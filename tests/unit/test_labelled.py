@@ -1,14 +1,17 @@
 """Texts with labels, words with tags: every defect under its file and line."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from regard.data import files
+from regard.data import files, tokenizers
 from regard.data.labelled import HeldOut, sentences, texts
 from regard.data.readers import Policy, Report
 from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Plan
+from regard.fields import Example, text
 
 SKIP = Policy(broken="skip")
 CONLLU = """\
@@ -130,24 +133,41 @@ def data(**names) -> files.Config:
     return files.Config(train=("train.tsv",), **names)
 
 
+def holds(held_out: HeldOut, part: files.Part, lines: list[str]) -> set[str]:
+    """Those lines that are of a part."""
+    return {
+        text for text, its in zip(lines, held_out.parts(lambda: lines), strict=True) if its == part
+    }
+
+
 def test_held_out_shares_are_disjoint_and_as_large_as_asked_for():
     held_out = HeldOut(validation=0.2, test=0.1)
     lines = [f"text {n}" for n in range(5000)]
-    parts = {p: {t for t in lines if held_out.holds(data(), p, t)} for p in files.PARTS}
+    parts = {part: holds(held_out, part, lines) for part in files.PARTS}
     assert sum(map(len, parts.values())) == len(set.union(*parts.values())) == 5000
     assert len(parts["validation"]) == pytest.approx(1000, abs=100)
     assert len(parts["test"]) == pytest.approx(500, abs=80)
-    again = {t for t in reversed(lines) if held_out.holds(data(), "test", t)}
-    assert again == parts["test"]
+    assert holds(held_out, "test", lines[::-1]) == parts["test"]
     other = HeldOut(validation=0.2, test=0.1, seed=2)
-    assert {t for t in lines if other.holds(data(), "test", t)} != parts["test"]
+    assert holds(other, "test", lines) != parts["test"]
 
 
-def test_files_of_a_part_are_of_the_part_altogether():
-    own = data(validation=("validation.tsv",))
+def test_files_of_a_part_are_of_the_part_altogether(tmp_path):
+    rows = "".join(f"{'ab'[n % 2]}\ttext {n}\n" for n in range(100))
+    names = [put(tmp_path, f"{part}.tsv", rows).name for part in ("train", "validation")]
+    own = files.Config(folder=str(tmp_path), train=(names[0],), validation=(names[1],))
     held_out = HeldOut(test=0.5)
-    assert all(held_out.holds(own, "validation", str(n)) for n in range(100))
-    assert not all(held_out.holds(own, "train", str(n)) for n in range(100))
+
+    def read(part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
+        for each in texts(own.paths(part), (), policy, report):
+            yield Example(((each.path, each.line),), (each.text, each.labels))
+
+    fields = {"text": text.Field("source", tokenizers.Config())}
+    plan = Plan(fields=fields, data=own, read=read, held_out=held_out)
+    found = {part: [*plan.examples(part, Report())] for part in files.PARTS}
+    assert len(found["validation"]) == 100
+    assert len(found["train"]) < 100
+    assert len(found["train"]) + len(found["test"]) == 100
     assert held_out.has(own, "validation")
     assert not HeldOut().has(own, "test")
 

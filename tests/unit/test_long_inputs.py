@@ -105,7 +105,8 @@ def test_a_word_of_more_symbols_than_a_window_is_cut(tmp_path: Path):
     recipe |= keys("tag", folder) | {"tokenizer": {"kind": "character", "min_frequency": 1}}
     run = Run.create(folder, from_table(recipe))
     task: Any = run.task
-    [row] = task.lexicon.sentences([["dogs", "a" * 50, "in"]])
-    assert [list(part.pieces) for part in row.windows(LONGEST)] == [[4], [LONGEST], [2]]
-    assert [len(part.symbols) for part in row.windows(LONGEST)] == [4, LONGEST, 2]
-    assert task._labelled("train").lengths.max() <= LONGEST
+    [row] = task.source.encode([["dogs", "a" * 50, "in"]])
+    windows = task.source.windows(row, LONGEST)
+    assert [list(part["source_pieces"]) for part in windows] == [[4], [LONGEST], [2]]
+    assert [len(part["source"]) for part in windows] == [4, LONGEST, 2]
+    assert task._stored("train").lengths.max() <= LONGEST

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from regard import cli, front
-from regard.doctor import labels as doctor
+from regard.checks import labels as doctor
+from regard.data import files
+from regard.doctor.examination import plan_of
+from regard.doctor.reading import Files, read
 from regard.errors import UserError
 from regard.recipe.config import from_table
 from regard.runs import Run
@@ -94,13 +97,13 @@ def test_new_labels_cannot_be_learnt_by_the_model_of_another_run(
 
 
 def test_the_doctor_tells_new_labels_from_those_of_a_test(tmp_path: Path):
-    from regard.doctor.reading import read
-
     run = made("classify", tmp_path / "run")
     table = small_runs.table("classify", {"encoder": RNN}, tmp_path / "run-data")
     table["data"] |= {"test": ["test.tsv"]}
-    parts = [part for name in ("train", "test") if (part := read(from_table(table), name, 99)[0])]
-    known = run.task.labels.names[:2]  # type: ignore[attr-defined]
+    plan = plan_of(from_table(table))
+    names: list[files.Part] = ["train", "test"]
+    parts = [part for name in names if (part := read(plan, Files(plan), name, 99)[0])]
+    known = run.task.names[:2]  # type: ignore[attr-defined]
     found = doctor.check(parts, unseen="wrong", single=True, known=known)
     kinds = [(f.code, f.severity) for f in found if f.code in ("labels.unseen", "labels.foreign")]
     assert kinds == [("labels.foreign", "error"), ("labels.unseen", "warning")]

@@ -13,6 +13,7 @@ from regard import front, model
 from regard.decoders import rnn as decoding
 from regard.decoders.rnn import Attention, Decoder, Memory, summarise
 from regard.decoding.alignment import align, cross_attention
+from regard.decoding.translation import collate
 from regard.encoders import attention, rnn as encoding
 from regard.errors import RecipeError
 from regard.heads import vocabulary
@@ -22,7 +23,6 @@ from regard.layers.probe import watch
 from regard.recipe.config import recipe
 from regard.recipe.parts import Part
 from regard.search import Request, beam, greedy, sample
-from regard.tasks.translate import collate
 from regard.types import Batch, DecoderState, Sequence
 from tests import corpus
 from tests.field_sizes import texts
@@ -229,7 +229,7 @@ def recurrent_model(name: str) -> model.Model:
 
 def a_batch() -> Batch:
     sources, targets = [[4, 5, 6, 7], [8, 9], [5]], [[4, 5], [6, 7, 8], [9, 4, 10, 5]]
-    return collate(sources, targets, range(3))
+    return collate(sources, targets)
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
@@ -423,7 +423,7 @@ def test_attention_without_parameters_can_be_watched(scale: bool) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_searches_run(name: str) -> None:
     net = recurrent_model(name)
-    batch = collate([[4, 5, 6], [7], [8, 9, 10, 4]], [[]] * 3, range(3))
+    batch = collate([[4, 5, 6], [7], [8, 9, 10, 4]], [[]] * 3)
     request = Request(1, 2, [6, 4, 5], forbidden=(0, 1, 3), numbers=(0, 1, 2))
     with torch.inference_mode():
         walked = greedy.search(net.step, net.start(batch), request, greedy.Config())
@@ -437,7 +437,7 @@ def test_searches_run(name: str) -> None:
         # The score of what the beam has found is what the decoder gives it, read at once.
         for row, found in enumerate(wide):
             best = found[0]
-            alone = collate([[[4, 5, 6], [7], [8, 9, 10, 4]][row]], [list(best.tokens)], [0])
+            alone = collate([[[4, 5, 6], [7], [8, 9, 10, 4]][row]], [list(best.tokens)])
             hidden, _ = net.decode(alone["target_in"], net.start(alone))
             logits = net.head.logits(hidden)[0].index_fill(-1, torch.tensor([0, 1, 3]), -torch.inf)
             chances = logits.log_softmax(-1).gather(1, alone["target_out"][0, :, None])[:, 0]

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.store import TokenStore
-from regard.data.tokenizers import END
+from regard.data.store import Column, Store, Writer
+from regard.data.tokenizers import Tokenizer
 from regard.interop import shortlist
 
 THE, HOUSE, BOOK = 10, 11, 12
@@ -22,7 +22,7 @@ def test_the_file_has_what_is_always_allowed_and_the_best_of_each(
     targets = [np.array(row) for row in ([DAS, HAUS], [DAS, BUCH])]
     shortlist.write(sources, targets, tmp_path)
     lines = (tmp_path / shortlist.NAME).read_text().splitlines()
-    assert lines[0] == f"\t{END} {DAS}", "the end, and the most frequent token"
+    assert lines[0] == f"\t{Tokenizer.end} {DAS}", "the end, and the most frequent token"
     assert dict(line.split("\t") for line in lines[1:]) == {
         str(THE): str(DAS), str(HOUSE): str(HAUS), str(BOOK): str(BUCH)
     }  # fmt: skip
@@ -32,13 +32,13 @@ def test_a_large_text_is_sampled_and_always_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shortlist, "LINKS", 60)
-    rows = [([10 + n], [10 + n, 11 + n, 12 + n]) for n in range(100)]
-    TokenStore.write(tmp_path, ["source", "target"], 200, rows)
-    stores = [TokenStore(tmp_path, name) for name in ("source", "target")]
-    sources, targets = shortlist.sample(*stores)
+    with Writer(tmp_path, "train", {"source": Column("u2"), "target": Column("u2")}) as writer:
+        writer.add({"source": [10 + n], "target": [10 + n, 11 + n, 12 + n]} for n in range(100))
+    store = Store(tmp_path, "train")
+    sources, targets = shortlist.sample(store)
     assert len(sources) == 10, "(1 + 1) · 3 pairs of tokens each"
     assert max(int(source[0]) for source in sources) > 60, "not the first alone"
     for source, target in zip(sources, targets, strict=True):
         assert target.tolist() == [source[0], source[0] + 1, source[0] + 2]
-    again, _ = shortlist.sample(*stores)
+    again, _ = shortlist.sample(store)
     assert [row.tolist() for row in again] == [row.tolist() for row in sources]

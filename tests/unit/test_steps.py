@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data import tokenizers
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.choices import Choices
 from regard.decoding.continuation import read
 from regard.model import Model
@@ -195,7 +195,7 @@ DECODERS = ["lstm", "gru", "sinusoidal", "learned", "rotary", "none"]
 
 def asking(text: list[int], cap: int, number: int) -> Request:
     return Request(
-        text[-1], tokenizers.END, [cap], forbidden=FORBIDDEN, numbers=(number,), written=[()]
+        text[-1], Tokenizer.end, [cap], forbidden=FORBIDDEN, numbers=(number,), written=[()]
     )
 
 
@@ -233,7 +233,7 @@ def following(model: Model, state: DecoderState, tokens: Tensor) -> Tensor:
 def test_two_ways_from_one_state_do_not_disturb_each_other(name: str) -> None:
     """Both write where the state has free places: the second must find others."""
     model, texts = make(name), prompts(4, 4)
-    tokens = torch.randint(tokenizers.END, 7, (2, 2, 3))
+    tokens = torch.randint(Tokenizer.end, 7, (2, 2, 3))
     _, state = model.decode(tokens[0, :, :1], read(model, texts))
     first, here = model.decode(tokens[0, :, 1:2], state)
     second, there = model.decode(tokens[1, :, 1:2], state)

@@ -7,15 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data import files
+from regard.data import files, tokenizers
 from regard.data.readers import Report
 from regard.data.stream import Config, Streams, windows
-from regard.data.texts import HeldOut, Texts, collate, spelling
-from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.data.texts import HeldOut
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.likelihood import spelling
 from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Plan
+from regard.examples.stored import collate
+from regard.fields import text
+from regard.recipe import config
+from regard.tasks import language_model
 from regard.types import Batch, Position
 
 BEFORE = 999
+PAD, START, END, UNKNOWN = Tokenizer.pad, Tokenizer.start, Tokenizer.end, Tokenizer.unknown
 SIZES = [(101, 3, 7), (211, 5, 13), (29, 7, 11), (5, 5, 3), (23, 1, 23), (24, 1, 23)]
 
 
@@ -113,13 +120,21 @@ def texts(
     validation: float = 0.0,
     test: float = 0.0,
     running: bool = True,
-) -> Texts:
-    config = files.Config(folder=str(folder), train=train or ("one.txt",))
-    return Texts(config, HeldOut(validation=validation, test=test), running)
+    own: str = "",
+) -> Plan:
+    """Of a language model whose test part may have a file of its own."""
+    data = {"folder": str(folder), "train": [*(train or ("one.txt",))]}
+    table = {
+        "task": "language_model",
+        "unit": "stream" if running else "line",
+        "data": data | ({"test": [own]} if own else {}),
+        "held_out": {"validation": validation, "test": test},
+    }
+    return language_model.plan(config.recipe(table).task)
 
 
-def lines(found: Texts, part: files.Part) -> list[str]:
-    return [line.text for line in found.lines(part, Report())]
+def lines(found: Plan, part: files.Part) -> list[str]:
+    return [example.values[0] for example in found.examples(part, Report())]
 
 
 def test_the_end_of_the_text_is_held_out(folder: Path):
@@ -133,16 +148,17 @@ def test_a_part_has_its_own_files_or_a_share_or_nothing(folder: Path):
     found = texts(folder, test=0.1)
     assert [found.has(part) for part in files.PARTS] == [True, False, True]
     assert lines(found, "validation") == []
-    named = Texts(replace(texts(folder).data, test=("own.txt",)), HeldOut(), True)
+    named = texts(folder, own="own.txt")
     assert lines(named, "test") == ["own"]
     assert len(lines(named, "train")) == 60
 
 
 def test_several_files_are_one_text_and_running_text_keeps_empty_lines(folder: Path):
     both = ("one.txt", "two.txt")
-    running = list(texts(folder, *both).lines("train", Report()))
-    assert [line.text for line in running][-3:] == ["059", "", "last line"]
-    assert (running[-1].path.name, running[-1].number) == ("two.txt", 2)
+    running = list(texts(folder, *both).examples("train", Report()))
+    assert [each.values[0] for each in running][-3:] == ["059", "", "last line"]
+    [(path, number)] = running[-1].where
+    assert (path.name, number) == ("two.txt", 2)
     assert lines(texts(folder, *both, running=False), "train")[-2:] == ["059", "last line"]
 
 
@@ -155,15 +171,22 @@ def test_shares_that_leave_nothing_are_refused():
 
 
 def test_spelling_costs_a_byte_per_byte_and_one_for_the_end():
-    assert spelling(["a", "b"], [7, 8]) == 0
-    assert spelling(["the", "übel", "b"], [7, UNKNOWN, 8]) == 8 * (5 + 1)
-    assert spelling(["a", "b"], [7, UNKNOWN]) == 8 * (1 + 1)
-    assert spelling(["€", "b"], [UNKNOWN, UNKNOWN]) == 8 * (3 + 1) + 8 * (1 + 1)
+    by = Tokenizer.train(tokenizers.Config(kind="bytes"), [])
+    assert spelling(by, ["a", "b"], [7, 8]) == 0
+    assert spelling(by, ["the", "übel", "b"], [7, UNKNOWN, 8]) == 8 * (5 + 1)
+    assert spelling(by, ["a", "b"], [7, UNKNOWN]) == 8 * (1 + 1)
+    assert spelling(by, ["€", "b"], [UNKNOWN, UNKNOWN]) == 8 * (3 + 1) + 8 * (1 + 1)
 
 
 def test_the_decoder_reads_what_it_has_said():
-    batch = collate([[5, 6, END], [END]], START, [3, 4])
+    by = Tokenizer.train(tokenizers.Config(kind="bytes"), [])
+    field = text.Field("target", tokenizers.Config(kind="bytes"), "ended", learnt=by)
+    rows = [{"target": [5, 6, END]}, {"target": [END]}]
+    batch = collate([field], rows, [3, 4], language_model._count)
     assert batch["target_in"].tolist() == [[START, 5, 6], [START, END, PAD]]
     assert batch["target_out"].tolist() == [[5, 6, END], [END, PAD, PAD]]
     assert batch["target_mask"].tolist() == [[True, True, True], [True, False, False]]
     assert (batch.ids, batch.targets, batch.continues) == ((3, 4), 4, False)
+    running = collate([replace(field, running=True)], rows, [3, 4], language_model._count)
+    assert running["target_in"].tolist() == [[END, 5, 6], [END, END, PAD]]
+    assert running["target_out"].tolist() == batch["target_out"].tolist()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regard.data.tokenizers import END, PAD, SPECIAL, START, UNKNOWN, Config, Tokenizer
+from regard.data.tokenizers import SPECIAL, Config, Tokenizer
 from regard.errors import RecipeError, UserError
 from tests.fault.forger import EXPLOSIVE, dumped
 
@@ -17,6 +17,7 @@ LINES = [
     "Straße, größer: 1234 – naïve café",
     "ΟΔΟΣ 東京 ",
 ] * 3
+PAD, START, END, UNKNOWN = Tokenizer.pad, Tokenizer.start, Tokenizer.end, Tokenizer.unknown
 LOSSLESS = ["bpe", "unigram", "bytes"]
 KINDS = [*LOSSLESS, "word", "character"]
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))

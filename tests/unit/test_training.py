@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import plots
+from regard.decoding.translation import collate
 from regard.errors import UserError
 from regard.model import build
 from regard.recipe import config as recipes
@@ -300,7 +301,7 @@ class Slices:
     def at(self, position: Position) -> Batch:
         ids = range(position.index * self.size, (position.index + 1) * self.size)
         sources, targets = zip(*(self.pairs[n] for n in ids), strict=True)
-        return translate.collate(sources, targets, ids)
+        return replace(collate(sources, targets), ids=tuple(ids))
 
     def after(self, position: Position) -> Position:
         return Position(0, (position.index + 1) % (len(self.pairs) // self.size))

@@ -1,27 +1,38 @@
 """Texts and words in numbers, and back from the store."""
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from regard.data import tags
 from regard.data.labels import Labels
-from regard.data.store import TokenStore
-from regard.data.tokenizers import END, START, UNKNOWN, Config, Tokenizer
-from regard.data.words import LONGEST, EncodedText, LabelledStore, Lexicon, collate
+from regard.data.spelling import LONGEST
+from regard.data.store import Writer
+from regard.data.tokenizers import Config, Tokenizer
 from regard.errors import RecipeError, UserError
+from regard.examples.stored import Stored
+from regard.fields import Draw, Field, Row, labels, tags, text, words
 
 LINES = ["a bcd ef", "ef gh a a"]
+SENTENCES = [line.split() for line in LINES]
+UNKNOWN = Tokenizer.unknown
 
 
 @pytest.fixture
-def lexicon() -> Lexicon:
-    return Lexicon.train(Config(kind="word"), LINES, spelling=True)
+def texts() -> text.Field:
+    return text.Field("source", Config(kind="word"), "framed", spelt=True).fit(LINES)
 
 
-def numbers(lexicon: Lexicon, *words: str) -> list[int]:
-    return [lexicon.symbols.encode([word])[0][0] for word in words]
+@pytest.fixture
+def sentences() -> words.Field:
+    return words.Field("source", Config(kind="word"), spelt=True).fit(SENTENCES)
+
+
+def numbers(field: text.Field, *given: str) -> list[int]:
+    return [field.tokenizer.encode([word])[0][0] for word in given]
 
 
 def test_punctuation_can_part_from_words():
@@ -36,107 +47,160 @@ def test_punctuation_can_part_from_words():
         Config(kind="bpe", split="punctuation")
 
 
-def test_texts_have_a_spelling_for_each_word(lexicon):
-    [row] = lexicon.texts(["ef zz a"])
-    assert row.symbols == [*numbers(lexicon, "ef"), UNKNOWN, *numbers(lexicon, "a")]
-    assert row.letters == [2, 2, 1]
-    assert len(row.characters) == 5
-    assert row.characters[2:4] == [UNKNOWN, UNKNOWN]  # no word has a z
+def test_texts_have_a_spelling_for_each_word(texts):
+    [row] = texts.encode(["ef zz a"])
+    assert row["source"] == [*numbers(texts, "ef"), UNKNOWN, *numbers(texts, "a")]
+    assert row["source_letters"] == [2, 2, 1]
+    assert len(row["source_characters"]) == 5
+    assert row["source_characters"][2:4] == [UNKNOWN, UNKNOWN]  # no word has a z
+    assert texts.size.keys() == {"tokens", "characters"}
 
 
 def test_without_spelling_there_are_symbols_alone():
-    lexicon = Lexicon.train(Config(kind="bpe", vocabulary=270), LINES, spelling=False)
-    [row] = lexicon.texts(["ef a"])
-    assert (row.pieces, row.characters, row.letters) == ((), (), ())
-    sizes = lexicon.sizes("labels", 5)
-    assert sizes.fields == {"source": {"tokens": len(lexicon.symbols)}, "labels": {"outputs": 5}}
-    assert (sizes.reads, sizes.writes) == ("source", "labels")
+    field = text.Field("source", Config(kind="bpe", vocabulary=270), "framed").fit(LINES)
+    [row] = field.encode(["ef a"])
+    assert row.keys() == field.columns.keys() == {"source"}
+    assert field.size == {"tokens": len(field.tokenizer)}
+    named = labels.Field("labels", labels.Config()).fit([[name] for name in "abcde"])
+    assert named.size == {"outputs": 5}
 
 
-def test_words_that_are_given_stay_words(lexicon):
-    [row] = lexicon.sentences([["ef", "x y", "a"]])
-    assert len(row.symbols) == len(row.pieces) == len(row.letters) == 3
-    pieces = Lexicon.train(Config(kind="character"), LINES, spelling=False)
-    [row] = pieces.sentences([["ef", "a", "bcd"]])
-    assert row.pieces == [2, 1, 3]
-    assert len(row.symbols) == 6
+def test_words_that_are_given_stay_words(sentences):
+    [row] = sentences.encode([["ef", "x y", "a"]])
+    assert len(row["source"]) == len(row["source_pieces"]) == len(row["source_letters"]) == 3
+    pieces = words.Field("source", Config(kind="character")).fit(SENTENCES)
+    [row] = pieces.encode([["ef", "a", "bcd"]])
+    assert row["source_pieces"] == [2, 1, 3]
+    assert len(row["source"]) == 6
 
 
-def test_long_words_are_read_at_both_ends(lexicon):
+def test_long_words_are_read_at_both_ends(texts):
     word = "a" * 20 + "b" * 20
-    [row] = lexicon.texts([word])
-    first, last = numbers_of_characters(lexicon, "ab")
+    [row] = texts.encode([word])
+    [[first, last]] = texts.spelling.characters.encode(["ab"])
     half = LONGEST // 2
-    assert row.characters == [first] * half + [last] * half
+    assert row["source_characters"] == [first] * half + [last] * half
 
 
-def numbers_of_characters(lexicon: Lexicon, text: str) -> list[int]:
-    assert lexicon.characters is not None
-    return lexicon.characters.encode([text])[0]
-
-
-def test_collate_pads_words_and_their_characters(lexicon):
-    rows = lexicon.texts(["ef a", "bcd"])
-    found = collate(rows, start=[START], end=[END])
+def test_collate_pads_words_and_their_characters(texts, sentences):
+    by = texts.tokenizer
+    found = texts.collate(texts.encode(["ef a", "bcd"]), [0, 1], Draw())
     assert found["source"].shape == (2, 4)
+    assert found["source"][:, 0].tolist() == [by.start] * 2
+    assert (found["source"][0, 3], found["source"][1, 2]) == (by.end, by.end)
     assert found["source_mask"].tolist() == [[True] * 4, [True, True, True, False]]
     assert found["source_characters"].shape == (2, 4, 3)
     lengths = (found["source_characters"] > 0).sum(-1)
     assert lengths.tolist() == [[0, 2, 1, 0], [0, 3, 0, 0]]
     assert "source_first" not in found
-    sentences = collate(lexicon.sentences([["ef", "a"], ["bcd"]]))
-    assert sentences["source_first"].tolist() == [[0, 1], [0, 0]]
-    assert sentences["source_word_mask"].tolist() == [[True, True], [True, False]]
+    given = sentences.collate(sentences.encode([["ef", "a"], ["bcd"]]), [0, 1], Draw())
+    assert given["source_first"].tolist() == [[0, 1], [0, 0]]
+    assert given["source_word_mask"].tolist() == [[True, True], [True, False]]
 
 
-def test_parts_and_windows_keep_words_whole():
-    row = EncodedText([1, 2, 3, 4, 5, 6], [2, 1, 3], [7, 8, 9], [1, 0, 2])
-    assert row.part(1, 3) == EncodedText([3, 4, 5, 6], [1, 3], [8, 9], [0, 2])
-    assert [w.pieces for w in row.windows(3)] == [[2, 1], [3]]
-    assert [w.pieces for w in row.windows(2)] == [[2], [1], [2]], "the first symbol stands for it"
-    assert row.windows(6) == [row]
-    assert EncodedText([1, 2, 3], (), (), ()).part(0, 2).symbols == [1, 2]
+def row_of(tokens: list[int], pieces: list[int], characters: list[int], letters: list[int]) -> Row:
+    return {
+        "source": tokens,
+        "source_pieces": pieces,
+        "source_characters": characters,
+        "source_letters": letters,
+    }
 
 
-def test_what_is_stored_comes_back(tmp_path, lexicon):
-    rows = lexicon.sentences([["ef", "a"], ["bcd"], ["a", "zz", "a"]])
-    labels = [[1, 2], [0], [3, 3, 1]]
-    LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
-    store = LabelledStore(tmp_path, "train")
-    assert len(store) == 3
-    assert store.lengths.tolist() == [2, 1, 3]
-    for n in range(3):
-        assert [list(map(int, column)) for column in store[n]] == [list(c) for c in rows[n]]
-        assert store.labels(n).tolist() == labels[n]
+def test_parts_and_windows_keep_words_whole(texts, sentences):
+    row = row_of([1, 2, 3, 4, 5, 6], [2, 1, 3], [7, 8, 9], [1, 0, 2])
+    assert sentences.part(row, 1, 3) == row_of([3, 4, 5, 6], [1, 3], [8, 9], [0, 2])
+
+    def windows(longest: int) -> list[Any]:
+        return [each["source_pieces"] for each in sentences.windows(row, longest)]
+
+    assert windows(3) == [[2, 1], [3]]
+    assert windows(2) == [[2], [1], [2]], "the first symbol stands for it"
+    assert sentences.windows(row, 6) == [row]
+    spelt = {name: row[name] for name in texts.columns} | {"source": [1, 2, 3]}
+    assert texts.cut(spelt, 2) == {
+        "source": [1, 2],
+        "source_characters": [7],
+        "source_letters": [1, 0],
+    }
+    plain = text.Field("source", Config(kind="word")).fit(LINES)
+    assert plain.cut({"source": [1, 2, 3]}, 2) == {"source": [1, 2]}
 
 
-def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, lexicon):
-    rows = lexicon.sentences([["ef", "a"], ["bcd"], ["a", "zz", "a"]])
-    labels = [[1, 2], [0], [3, 3, 1]]
-    LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
-    assert len(LabelledStore(tmp_path, "train", lexicon, range(4), "word")) == 3
-    with pytest.raises(UserError, match=r"train\.labels\.tokens: not all are from 0 to 2"):
-        LabelledStore(tmp_path, "train", lexicon, range(3), "word")
+# Stored
+
+
+GIVEN = [["ef", "a"], ["bcd"], ["a", "zz", "a"]]
+TAGS = [["N", "V"], ["_"], ["X", "X", "N"]]
+"""Stored as 1, 2; 0; 3, 3, 1."""
+
+
+def tagged() -> tags.Field:
+    return tags.Field("tags", tags.Config()).fit([["N", "V", "X"]])
+
+
+def put(folder: Path, columns: Any, rows: Iterable[Row]) -> None:
+    """The store of the training part, anew."""
+    for path in (folder / "store").glob("*"):
+        path.unlink()
+    with Writer(folder / "store", "train", columns) as writer:
+        writer.add(rows)
+
+
+def joined(fields: list[Field], *values: Any) -> list[dict[str, Any]]:
+    coded = [field.encode(each) for field, each in zip(fields, values, strict=True)]
+    return [dict(pair for row in rows for pair in row.items()) for rows in zip(*coded, strict=True)]
+
+
+def columns_of(fields: list[Field]) -> dict[str, Any]:
+    return {name: column for field in fields for name, column in field.columns.items()}
+
+
+def test_what_is_stored_comes_back(tmp_path, sentences):
+    fields = [sentences, tagged()]
+    rows = joined(fields, GIVEN, TAGS)
+    put(tmp_path, columns_of(fields), rows)
+    stored = Stored(tmp_path, "train", {"words": fields[0], "tags": fields[1]})
+    assert len(stored) == 3
+    assert stored.lengths.tolist() == [[2], [1], [3]]
+    assert [row["tags"].tolist() for row in stored.rows()] == [[1, 2], [0], [3, 3, 1]]
+    for given, found in zip(rows, stored.rows(), strict=True):
+        assert {name: array.tolist() for name, array in found.items()} == given
+
+
+def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, sentences):
+    fields = [sentences, tagged()]
+    rows, columns = joined(fields, GIVEN, TAGS), columns_of(fields)
+    sides = {"words": fields[0], "tags": fields[1]}
+    put(tmp_path, columns, rows)
+    assert len(Stored(tmp_path, "train", sides)) == 3
+    fewer = tags.Field("tags", tags.Config()).fit([["N", "V"]])
+    with pytest.raises(UserError, match=r"train\.tags: not all are from 0 to 2"):
+        Stored(tmp_path, "train", {**sides, "tags": fewer})
+    with pytest.raises(UserError, match=r"train\.source: a sequence has more than 2 tokens"):
+        Stored(tmp_path, "train", sides, longest=2)
+    whole = labels.Field("tags", labels.Config(), Labels(("N", "V", "X"), (1, 1, 1), 3))
     with pytest.raises(UserError, match="not of the same texts"):
-        LabelledStore(tmp_path, "train", lexicon, range(4), "text")
+        Stored(tmp_path, "train", {**sides, "tags": whole})
     changes = {
-        "labels": [[1], [0], [3, 3, 1]],
-        "pieces": [[1, 2], [1], [1, 1, 1]],
-        "letters": [[2, 2], [3], [1, 2, 1]],
-        "symbols": [[4, 5], [4]],
+        "tags": [[1], [0], [3, 3, 1]],
+        "source_pieces": [[1, 2], [1], [1, 1, 1]],
+        "source_letters": [[2, 2], [3], [1, 2, 1]],
+        "source": [[4, 5], [4], [4, 5]],
     }
     for name, forged in changes.items():
-        LabelledStore.write(tmp_path, "train", 99, zip(rows, labels, strict=True))
-        TokenStore.write(tmp_path, [f"train.{name}"], 99, ([row] for row in forged))
+        changed = [{**row, name: new} for row, new in zip(rows, forged, strict=True)]
+        put(tmp_path, columns, changed)
         with pytest.raises(UserError, match="not of the same texts"):
-            LabelledStore(tmp_path, "train", None, range(4), "word")
+            Stored(tmp_path, "train", sides)
 
 
-def test_a_lexicon_comes_back(tmp_path, lexicon):
-    lexicon.save(tmp_path)
-    again = Lexicon.load(tmp_path)
-    assert again.texts(["ef zz"]) == lexicon.texts(["ef zz"])
-    assert again.sizes("tags", 2) == lexicon.sizes("tags", 2)
+def test_a_lexicon_comes_back(tmp_path, texts, sentences):
+    for field, values in ((texts, ["ef zz"]), (sentences, [["ef", "zz"]])):
+        field.save(tmp_path)
+        again = type(field)("source", field.config, spelt=True).load(tmp_path)
+        assert again.encode(values) == field.encode(values)
+        assert again.size == field.size
 
 
 # Labels and tags
@@ -184,48 +248,55 @@ def test_forged_labels_are_refused(tmp_path, change, said):
         Labels.load(tmp_path)
 
 
-@pytest.mark.parametrize("text", ['{"mean": 1, "mean": 2, "deviation": 1}', "{}", "[]", "{" * 9999])
-def test_forged_scales_are_refused(tmp_path, text):
-    (tmp_path / "labels.json").write_text(text)
+REAL = tags.Field("tags", tags.Config(kind="real"))
+
+
+@pytest.mark.parametrize(
+    "content", ['{"mean": 1, "mean": 2, "deviation": 1}', "{}", "[]", "{" * 9999]
+)
+def test_forged_scales_are_refused(tmp_path, content):
+    (tmp_path / "labels.json").write_text(content)
     with pytest.raises(UserError, match=r"labels\.json: no mean and deviation"):
-        tags.load("real", tmp_path)
+        REAL.load(tmp_path)
 
 
 @pytest.mark.parametrize("deviation", [0, -1, float("nan"), float("inf"), None, True, "1", 10**30])
 def test_a_deviation_is_above_zero_and_finite(tmp_path, deviation):
     (tmp_path / "labels.json").write_text(json.dumps({"mean": 1.5, "deviation": deviation}))
     with pytest.raises(UserError, match=r"labels\.json: no mean and deviation"):
-        tags.load("real", tmp_path)
+        REAL.load(tmp_path)
     (tmp_path / "labels.json").write_text(json.dumps({"mean": deviation, "deviation": 2}))
     if deviation not in (0, -1):
         with pytest.raises(UserError, match=r"labels\.json: no mean and deviation"):
-            tags.load("real", tmp_path)
+            REAL.load(tmp_path)
 
 
 def test_names_of_tags_and_those_not_known(tmp_path):
-    scale = tags.count("tags", ["N", "V", "_", "N"])
+    scale = tags.Field("tags", tags.Config()).fit([["N", "V"], ["_", "N"]])
     scale.save(tmp_path)
-    assert tags.load("tags", tmp_path) == scale
-    assert scale.outputs == 2
-    stored = scale.stored(["V", "_", "N"], "here")
-    assert stored == [2, 0, 1]
-    assert scale.targets([stored, [1]]).tolist() == [[1, -1, 0], [0, -1, -1]]
+    assert tags.Field("tags", tags.Config()).load(tmp_path) == scale
+    assert scale.size == {"outputs": 2}
+    [stored] = scale.encode([["V", "_", "N"]])
+    assert stored == {"tags": [2, 0, 1]}
+    assert scale.targets([stored, {"tags": [1]}]).tolist() == [[1, -1, 0], [0, -1, -1]]
     assert scale.texts([1, -1, 0]) == ["V", "_", "N"]
     with pytest.raises(UserError, match="here: the label 'X' was never seen"):
-        scale.stored(["X"], "here")
-    assert scale.stored(["X"], "here", "wrong") == [0]
+        scale.refuse(["X"], "here")
+    scale.refuse(["X"], "here", "wrong")
+    assert scale.encode([["X"]]) == [{"tags": [0]}]
 
 
 def test_numbers_keep_their_value_in_units_of_their_spread(tmp_path):
-    scale = tags.count("real", ["10", "20", "_", "30"])
+    scale = REAL.fit([["10", "20"], ["_", "30"]])
     scale.save(tmp_path)
-    assert tags.load("real", tmp_path) == scale
-    stored = scale.stored(["20", "_", "30"], "here")
-    [row] = scale.targets([np.array(stored)])
+    assert REAL.load(tmp_path) == scale
+    [stored] = scale.encode([["20", "_", "30"]])
+    [row] = scale.targets([stored])
     assert row[0] == 0
-    assert row[1].isnan()
+    assert np.isnan(row[1])
     assert row[2] == pytest.approx(10 / np.std([10, 20, 30]))
     assert scale.texts([float(row[2]), 0.0]) == ["30", "20"]
-    assert scale.targets([stored, stored[:1]])[1].isnan().tolist() == [False, True, True]
+    short = {"tags": stored["tags"][:1]}
+    assert np.isnan(scale.targets([stored, short])[1]).tolist() == [False, True, True]
     with pytest.raises(UserError, match="all the same"):
-        tags.count("real", ["1", "1"])
+        REAL.fit([["1", "1"]])
