@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard import cli, front
-from regard.data.words import LabelledStore
+from regard.data.store import Store
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.layers.pooling import Kind
@@ -154,7 +154,7 @@ def test_a_text_is_judged_alone_whatever_the_batch(pooling: str, folder: Path, t
     parts = {"dim": 16, "head": {"pooling": pooling}, "input": {"kind": "words"}}
     made = table(folder, characters=True, model=parts)
     task, model = untrained(made, tmp_path / "run")
-    rows = task.lexicon.texts(["a film", "the actor was so fine and then it was", "not bad zzz"])
+    rows = task.source.encode(["a film", "the actor was so fine and then it was", "not bad zzz"])
     together, alone = task._logits(model, rows, 3), task._logits(model, rows, 1)
     assert together == pytest.approx(alone, abs=1e-5)
 
@@ -204,7 +204,7 @@ def test_what_is_held_out_is_not_learnt_from(trained: Predictor, folder: Path):
     assert not set(held_out) & set(learnt)
     lines = (folder / "train.tsv").read_text().splitlines()
     assert len(held_out) + len(learnt) == len(lines) == 500
-    assert len(LabelledStore(trained.run.folder / "store", "validation")) == len(held_out)
+    assert len(Store(trained.run.folder / "store", "validation")) == len(held_out)
     assert 25 < len(held_out) < 80
 
 
@@ -244,7 +244,7 @@ def test_a_label_that_training_never_saw(trained: Predictor, folder: Path, tmp_p
     assert scores["accuracy"].value == pytest.approx(200 / 3)
     assert scores["f1:mixed"].value == 0
     assert scores["nll"].signature.startswith("n:2|unseen:1")
-    assert task.labels.names == ("blame", "praise")
+    assert task.target.labels.names == ("blame", "praise")
 
 
 def test_labels_that_cannot_be_learnt_or_scored(trained: Predictor, folder: Path, tmp_path: Path):
@@ -281,7 +281,7 @@ def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):
     for rule, count in (("cut", 500), ("skip", 500)):
         made = table(folder, data=data | {"max_length": 6, "on_too_long": rule}) | {"held_out": {}}
         run = Run.create(tmp_path / rule, from_table(made))
-        lengths = LabelledStore(run.folder / "store", "train").lengths
+        lengths = Store(run.folder / "store", "train").lengths("source")
         assert lengths.max() == 6
         assert (len(lengths) == count) is (rule == "cut")
         report = json.loads((run.folder / "data.json").read_text())
@@ -316,7 +316,7 @@ def test_pretrained_vectors(folder: Path, tmp_path: Path):
     model = front.train(made, to=tmp_path / "run", callback=lambda r: told.append(str(r)))
     assert any("11 of 17 words have a vector; 6 are drawn at random" in line for line in told)
     task: Any = model.task
-    number = task.source.encode(["film"])[0][0]
+    number = task.source.tokenizer.encode(["film"])[0][0]
     embedding: Any = model.model.input.embedding  # type: ignore[union-attr]
     assert embedding(torch.tensor([[number]])).flatten().tolist() == pytest.approx([1, 2, 3, 4, 5])
     made["model"]["input"]["size"] = 6

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from regard import cli, front
-from regard.data.store import TokenStore
-from regard.data.texts import collate
-from regard.data.tokenizers import END, PAD, START, UNKNOWN
+from regard.data.store import Store
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.likelihood import log_probs
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
@@ -22,12 +22,13 @@ from regard.recipe.config import recipe
 from regard.recipe.parts import Part
 from regard.runs import Run
 from regard.search import beam, greedy, sample
-from regard.tasks.language_model import Task, log_probs
+from regard.tasks.language_model import Task
 from regard.train import loop, optimizer, schedule
 from regard.train.checkpoint import Checkpoint
 from regard.train.job import Config, Job
 from regard.train.progress import Progress
 from regard.types import ALL, Batch, Position, Term
+from tests.fault import forger
 
 LINES = ["abc de", "fg hij", "k lmno"]
 """Read over and over, they leave no doubt about what follows."""
@@ -156,21 +157,22 @@ def test_what_is_held_out_is_not_learnt_from(table: Write, folder: Path, tmp_pat
     task, _ = untrained(made | {"held_out": {"validation": 0.05, "test": 0.1}}, tmp_path / "run")
     assert task.references("validation") == (["bbbb"],)
     assert task.references("test") == (["cccc\ncccc"],)
-    store = TokenStore(task.folder / "store", "train.target")
-    assert task.target.pieces(store.tokens[:5].tolist()) == ["a", "a", "a", "a", "<end>"]
+    store = Store(task.folder / "store", "train")
+    assert task.by.pieces(store.flat("target")[:5].tolist()) == ["a", "a", "a", "a", "<end>"]
     assert len(store) == 17
-    assert set(task.target.encode(["abc"])[0][1:]) == {UNKNOWN}
+    assert set(task.by.encode(["abc"])[0][1:]) == {task.by.unknown}
 
 
 @pytest.mark.parametrize("unit", ["line", "stream"])
 def test_stored_lines_that_end_elsewhere_are_refused(unit: str, table: Write, tmp_path: Path):
     task, _ = untrained(table(LSTM, unit=unit), tmp_path / "run")
-    path = task.folder / "store" / "train.target.offsets"
-    offsets = np.fromfile(path, "<i8")
-    offsets[1] -= 1
-    offsets.tofile(path)
-    path.with_suffix(".sha256").unlink()  # as in older stores
-    with pytest.raises(UserError, match=r"train\.target\.offsets: its lines do not end where"):
+    path = task.folder / "store" / "train.target.00000.lengths"
+    lengths = np.fromfile(path, "<u4")
+    lengths[0] -= 1
+    lengths[1] += 1
+    lengths.tofile(path)
+    forger.agree(task.folder)
+    with pytest.raises(UserError, match=r"train\.target: its lines do not end where"):
         task.batches(1)
 
 
@@ -182,7 +184,7 @@ def test_a_broken_line_to_validate_by_is_refused_before_training(
     (tmp_path / "validation.txt").write_bytes(b"abc\nd\xffe\nfg\n")
     data = {"folder": str(tmp_path), "train": ["text.txt"], "validation": ["validation.txt"]}
     made = table(LSTM, unit=unit, data=data) | {"held_out": {}}
-    with pytest.raises(UserError, match=r"validation\.txt:2: not UTF-8.*data\.broken"):
+    with pytest.raises(UserError, match=r"validation\.txt:2: not UTF-8.*data\.on_bad_line"):
         Run.create(tmp_path / "run", recipe(made))
     assert not (tmp_path / "run").exists()
     made["data"] |= {"on_bad_line": "skip"}
@@ -342,8 +344,8 @@ def test_no_context_is_lost_at_a_chunks_border(table: Write, tmp_path: Path):
     task, model = untrained(table(LSTM), tmp_path / "run")
     model.eval()
     text = "\n".join(LINES * 30)
-    [symbols] = [[*row] for row in [task._encode([text])[0].symbols]]
-    tokens = torch.tensor([[END, *symbols[:-1]]])
+    symbols = task._measured([text])[0].tokens
+    tokens = torch.tensor([[Tokenizer.end, *symbols[:-1]]])
     batch = Batch(tensors={"target_in": tokens}, ids=(0,), targets=0)
     with torch.inference_mode():
         hidden, _ = model.decode(tokens, model.start(batch))
@@ -358,8 +360,8 @@ def test_windows_give_what_their_symbols_alone_would(table: Write, tmp_path: Pat
     """A model that hands nothing on: each window is a text that is read by itself."""
     task, model = untrained(table(TRANSFORMER), tmp_path / "run")
     model.eval()
-    symbols = torch.tensor([task._encode(["\n".join(LINES)])[0].symbols])[:, :12]
-    read = torch.cat([torch.tensor([[END]]), symbols[:, :-1]], 1)
+    symbols = torch.tensor([task._measured(["\n".join(LINES)])[0].tokens])[:, :12]
+    read = torch.cat([torch.tensor([[Tokenizer.end]]), symbols[:, :-1]], 1)
     tensors = {"target_in": read, "target_out": symbols}
     batch = Batch(tensors=tensors, ids=(0,), targets=12)
     found = log_probs(model, batch, 8)[0]
@@ -379,9 +381,9 @@ def test_bits_of_pieces_are_shared_by_all_their_characters(kind: str, table: Wri
     made = table(LSTM, tokenizer={"kind": kind, "vocabulary": 300})
     task, model = untrained(made, tmp_path / "run")
     [found] = task.score(uniform(model), ["abc de"])
-    pieces = len(task.target.encode(["abc de"])[0]) + 1
+    pieces = len(task.by.encode(["abc de"])[0]) + 1
     assert len(found["tokens"]) == pieces and found["status"] == "ok"
-    bits = pieces * math.log2(len(task.target))
+    bits = pieces * math.log2(len(task.by))
     assert found["bits_per_character"] == pytest.approx(bits / 7, rel=1e-5)
 
 
@@ -392,12 +394,12 @@ def test_bits_per_character_of_a_uniform_model(kind: str, unit: str, table: Writ
     task, model = untrained(made, tmp_path / "run")
     text, lines = "abc de\nfg hij", ["abc de", "fg hij"]
     symbols = {"character": 14, "bytes": 14, "word": 6}[kind]  # with the ends of two lines
-    bits = symbols * math.log2(len(task.target))
+    bits = symbols * math.log2(len(task.by))
     found = list(task.score(uniform(model), [text] if unit == "stream" else lines))
     assert sum(len(each["tokens"]) for each in found) == symbols
     assert sum(each["bits"] for each in found) == pytest.approx(bits, rel=1e-5)
     assert sum(each["characters"] for each in found) == 14
-    assert found[0]["perplexity"] == pytest.approx(len(task.target), rel=1e-5)
+    assert found[0]["perplexity"] == pytest.approx(len(task.by), rel=1e-5)
     if unit == "stream":
         assert found[0]["bits_per_character"] == pytest.approx(bits / 14, rel=1e-5)
 
@@ -474,7 +476,7 @@ def test_a_minimum_is_of_the_continuation(kind: str, fresh: tuple[Task, Model]):
     ):
         assert len(found.tokens) - (found.tokens[-1] == "<end>") >= 30
         assert len(found.log_probs) == len(found.tokens)
-        assert found.source == task.target.pieces(task.target.encode([prompt])[0])
+        assert found.source == task.by.pieces(task.by.encode([prompt])[0])
 
 
 def test_the_score_is_by_length_as_the_search_says(fresh: tuple[Task, Model]):
@@ -492,14 +494,14 @@ def test_log_probs_are_those_of_score(fresh: tuple[Task, Model]):
     task, model = fresh
     for prompt in ("", "ab", "a§c"):
         [found] = task.predict(model, [prompt], GREEDY, length=6)
-        [symbols] = [text.symbols for text in task._encode([prompt])]
-        pieces = task.target.pieces(range(len(task.target)))
+        [symbols] = [text.tokens for text in task._measured([prompt])]
+        pieces = task.by.pieces(range(len(task.by)))
         said = symbols[:-1] + [pieces.index(piece) for piece in found.tokens]
-        batch = collate([said], task.before, [0])
+        batch = task._batch([said])
         with torch.inference_mode():
             hidden, _ = model.decode(batch["target_in"], model.start(batch))
             chances = model.head.logits(hidden)[0].double().softmax(-1)
-        never = chances[:, [PAD, START, UNKNOWN]].sum(-1)
+        never = chances[:, [Tokenizer.pad, Tokenizer.start, Tokenizer.unknown]].sum(-1)
         after = len(symbols) - 1
         expected = (chances[range(len(said)), said] / (1 - never)).log()[after:]
         assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
@@ -534,12 +536,12 @@ def test_input_and_output_together_are_the_text(kind: str, table: Write, tmp_pat
     search = Part("sample", sample.Config(temperature=4.0, samples=3))
     for prompt in ("", "abc de", "abc de\n", "\nfg", "k lmno\nabc"):
         [found] = task.predict(model, [prompt], search, length=30)
-        before = task._encode([prompt])[0].symbols[:-1]
+        before = task._measured([prompt])[0].tokens[:-1]
         for each in found.alternatives:
             assert len(each["log_probs"]) == 30
-        pieces = task.target.pieces(range(len(task.target)))
+        pieces = task.by.pieces(range(len(task.by)))
         said = [pieces.index(piece) for piece in found.tokens]
-        assert prompt + found.text == task._decode([*before, *said])
+        assert prompt + found.text == task._continuer(model).decode([*before, *said])
 
 
 def test_alternatives_are_given_when_asked_for(trained: Predictor):

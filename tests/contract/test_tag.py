@@ -12,7 +12,7 @@ import torch
 
 from regard import cli, front
 from regard.data import files
-from regard.data.words import LabelledStore
+from regard.data.store import Store
 from regard.errors import RecipeError, UserError
 from regard.front import Predictor
 from regard.model import Model, build
@@ -221,8 +221,8 @@ def test_the_first_piece_of_a_word_stands_for_it(kind: str, folder: Path, tmp_pa
         assert lengths.tolist() == words
     else:
         assert int(lengths.sum()) > 2 * sum(words)
-    rows = task.lexicon.sentences([["bibos", "bibo"], ["a", "bb", "ccc", "dddd"]])
-    together, alone = task._run(model, rows, None, 2), task._run(model, rows, None, 1)
+    rows = task.source.encode([["bibos", "bibo"], ["a", "bb", "ccc", "dddd"]])
+    together, alone = task.tagger.run(model, rows, 2), task.tagger.run(model, rows, 1)
     for one, other in zip(together, alone, strict=True):
         assert one.values.tolist() == other.values.tolist()
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5)
@@ -314,8 +314,8 @@ def test_proteins_are_read_residue_by_residue(tmp_path: Path):
     made["train"] |= {"updates": 30, "validate_every": 30, "metric": "accuracy"}
     model = front.train(made, to=tmp_path / "run")
     task: Any = model.task
-    assert task.tags.labels.names == ("E", "H")  # what the mask hides is not learnt
-    assert len(LabelledStore(tmp_path / "run" / "store", "validation")) == 10
+    assert task.tags.names == ("E", "H")  # what the mask hides is not learnt
+    assert len(Store(tmp_path / "run" / "store", "validation")) == 10
     scores, outputs = model.evaluate("test")
     assert scores["accuracy"].value >= 99
     assert len(outputs) == 10
@@ -391,12 +391,12 @@ def test_long_sentences_are_cut_after_a_whole_word(folder: Path, tmp_path: Path)
     data = table(folder)["data"] | {"max_length": 11, "on_too_long": "cut"}
     made = table(folder, data=data, tokenizer=tokenizer, model={"input": {"kind": "tokens"}})
     task, _ = untrained(made | {"held_out": {}, "characters": False}, tmp_path / "run")
-    store = LabelledStore(task.folder / "store", "train")
-    assert store.lengths.max() <= 11
+    store = Store(task.folder / "store", "train")
+    assert store.lengths("source").max() <= 11
     for n in range(20):
         row = store[n]
-        assert int(sum(row.pieces)) == len(row.symbols)
-        assert len(store.labels(n)) == len(row.pieces)
+        assert int(sum(row["source_pieces"])) == len(row["source"])
+        assert len(row["tags"]) == len(row["source_pieces"])
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,16 @@ import torch
 
 import regard
 from regard import plots
-from regard.data.store import TokenStore
-from regard.data.tokenizers import END, PAD, START
+from regard.data.store import Store
+from regard.data.tokenizers import Tokenizer
+from regard.decoding import translation
 from regard.errors import RecipeError, UserError
+from regard.examples import stored
 from regard.inspect.readers import read
 from regard.interop.export import export
 from regard.recipe import config
 from regard.runs import Run
-from regard.tasks.translate import SIDES, collate
+from regard.tasks.translate import SIDES
 from regard.types import Position
 from tests import corpus
 
@@ -155,15 +157,15 @@ def test_pairs_can_be_learnt_both_ways(tmp_path: Path):
     there = prepared(tmp_path / "one", *joint).folder / "store"
     both = prepared(tmp_path / "both", *joint, "pairs.both_directions=true").folder / "store"
     one, other, left, right = (
-        [row.tolist() for row in map(store.__getitem__, range(len(store)))]
-        for folder in (there, both)
-        for store in (TokenStore(folder, f"train.{side}") for side in SIDES)
+        [row.tolist() for row in store.read(side, range(len(store)))]
+        for store in (Store(folder, "train") for folder in (there, both))
+        for side in SIDES
     )
     assert (left[::2], right[::2]) == (one, other)
     assert (left[1::2], right[1::2]) == (other, one)
-    assert (there / "validation.source.tokens").read_bytes() == (
-        both / "validation.source.tokens"
-    ).read_bytes(), "only training goes both ways"
+    name = "validation.source.00000.values"
+    same = (there / name).read_bytes() == (both / name).read_bytes()
+    assert same, "only training goes both ways"
     with pytest.raises(RecipeError, match=r"pairs\.both_directions: it needs one vocabulary"):
         prepared(tmp_path / "apart", "pairs.both_directions=true")
 
@@ -173,21 +175,31 @@ def test_batches_hold_both_sides(tmp_path: Path):
     task: Any = run.task
     batch = task.batches(1).at(Position())
     row = batch.tensors["source"][0].tolist()
-    text = task.source.decode(row)
+    text = task.source.tokenizer.decode(row)
     wanted = corpus.translate(text)
-    assert task.target.decode(batch["target_out"][0].tolist()) == wanted
-    assert batch["target_in"][0, 0] == START
-    assert row[int(batch["source_mask"][0].sum()) - 1] == END
+    assert task.target.tokenizer.decode(batch["target_out"][0].tolist()) == wanted
+    assert batch["target_in"][0, 0] == Tokenizer.start
+    assert row[int(batch["source_mask"][0].sum()) - 1] == Tokenizer.end
     assert int(batch["target_mask"].sum()) == batch.targets
 
 
-def test_collate_by_hand():
-    batch = collate([[7, 8], []], [[5], [6, 9]], [3, 4])
-    assert batch["source"].tolist() == [[7, 8, END], [END, PAD, PAD]]
-    assert batch["target_in"].tolist() == [[START, 5, PAD], [START, 6, 9]]
-    assert batch["target_out"].tolist() == [[5, END, PAD], [6, 9, END]]
-    assert batch["target_mask"].tolist() == [[True, True, False], [True, True, True]]
-    assert (batch.ids, batch.targets) == ((3, 4), 5)
+def test_collate_by_hand(tmp_path: Path):
+    """To search with, and to learn from."""
+    sources, targets = [[7, 8], []], [[5], [6, 9]]
+    searched = translation.collate(sources, targets)
+    task: Any = prepared(tmp_path).task
+    rows = [{"source": x, "target": y} for x, y in zip(sources, targets, strict=True)]
+    count = lambda arrays: int(arrays["target_mask"].sum())  # noqa: E731
+    learnt = stored.collate(list(task.fields.values()), rows, [3, 4], count)
+    start, end, pad = Tokenizer.start, Tokenizer.end, Tokenizer.pad
+    for batch in (searched, learnt):
+        assert batch["source"].tolist() == [[7, 8, end], [end, pad, pad]]
+        assert batch["source_mask"].tolist() == [[True, True, True], [True, False, False]]
+        assert batch["target_in"].tolist() == [[start, 5, pad], [start, 6, 9]]
+        assert batch["target_out"].tolist() == [[5, end, pad], [6, 9, end]]
+        assert batch["target_mask"].tolist() == [[True, True, False], [True, True, True]]
+        assert batch.targets == 5
+    assert (searched.ids, learnt.ids) == ((0, 1), (3, 4))
 
 
 @pytest.mark.parametrize("rule", ["skip", "cut", "refuse"])
@@ -200,10 +212,10 @@ def test_sentences_that_are_too_long(rule: str, tmp_path: Path):
         assert not (tmp_path / "run").exists()
         return
     run = prepared(tmp_path, *changes)
-    task: Any = run.task
     kept = sum(n <= 3 for n in lengths) if rule == "skip" else 80
-    assert len(task._stores("train")[0]) == kept
-    assert max(task._stores("train")[0].lengths) == 3
+    store = Store(run.folder / "store", "train")
+    assert len(store) == kept
+    assert max(store.lengths("source")) == 3
     report = json.loads((run.folder / "data.json").read_text())
     assert report["used"] == kept
     checked = [len(line.split()) for line in corpus.sentences(10, 1)]
@@ -256,7 +268,7 @@ def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
 
 def test_nothing_left_to_learn_from(tmp_path: Path):
     changes = ("data.max_length=1", "tokenizer.kind=character")
-    with pytest.raises(RecipeError, match=r"data\.max_length: no pair of data\.train"):
+    with pytest.raises(RecipeError, match=r"data\.max_length: no example of data\.train"):
         prepared(tmp_path, *changes)
     assert not (tmp_path / "run").exists()
 
@@ -287,7 +299,7 @@ def test_other_forms_of_files_give_the_same_data(suffix: str, tmp_path: Path):
     (recipe.parent / f"train.{suffix}").write_text(table[suffix], encoding="utf-8")
     loaded = config.load(recipe, (f'data.train=["train.{suffix}"]',))
     run = Run.create(tmp_path / "run", loaded)
-    for name in ("train.source.tokens", "train.target.offsets"):
+    for name in ("train.source.00000.values", "train.target.00000.lengths", "train.json"):
         assert (run.folder / "store" / name).read_bytes() == (
             plain.folder / "store" / name
         ).read_bytes()
@@ -392,7 +404,7 @@ def test_choices_of_the_recipe_go_with_the_run(tmp_path: Path):
     lacking = sum(line not in CHOSEN for line in right)
     assert met["skipped"]["targets that output.choices lacks"] == lacking > 0
     assert f"{path}:5: “zz Haus”" in " ".join(met["report"])
-    assert run.task.choices.longest == 3  # type: ignore[attr-defined]
+    assert run.task.translator.choices.longest == 3  # type: ignore[attr-defined]
 
 
 def test_a_run_with_choices_is_used_by_all(tmp_path: Path):
@@ -405,7 +417,7 @@ def test_a_run_with_choices_is_used_by_all(tmp_path: Path):
     page = read(bound.run, bound.task, bound.model, "ka lo", bound.search())
     assert page.output in CHOSEN
     free = regard.load(tmp_path / "run", choices="none")
-    assert free.task.choices is None and free.predict(LINES) != bound.predict(LINES)  # type: ignore[attr-defined]
+    assert free.task.translator.choices is None and free.predict(LINES) != bound.predict(LINES)  # type: ignore[attr-defined]
     found = export(bound.run, tmp_path / "shipped", "float32")
     assert found.equal == 1
     assert "this one writes any text" in (tmp_path / "shipped" / "README.md").read_text()

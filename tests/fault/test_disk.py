@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -153,17 +154,17 @@ def test_data_that_is_gone(whole: Path, tmp_path: Path, tally: Tally):
     """What is validated by vanishes after update 5: update 8 is saved, and that it is still to be
     validated, which happens when the file is back."""
     recipe, aside = tiny.write("transformer", tmp_path / "data"), tmp_path / "aside"
-    source = tmp_path / "run" / "store" / "validation.source.text.tokens"
+    source = tmp_path / "run" / "store" / "watched.source.00000.values"
 
     def vanish(record: dict[str, Any]) -> None:
         if record["update"] == 5:
             shutil.move(source, aside)
 
-    with pytest.raises(UserError, match=r"validation\.source"):
+    with pytest.raises(UserError, match=r"watched\.source"):
         regard.train(recipe, to=tmp_path / "run", callback=vanish)
     saved = Run(tmp_path / "run").find("last").progress()
     assert (saved["update"], saved["validated"]) == (8, 4)
-    with pytest.raises(UserError, match=r"validation\.source"):
+    with pytest.raises(UserError, match=r"watched\.source"):
         regard.train(resume=tmp_path / "run")
     shutil.move(aside, source)
     regard.train(resume=tmp_path / "run")
@@ -176,7 +177,7 @@ def test_stored_data_that_is_cut_off_in_use(kind: str, tmp_path: Path, tally: Ta
     """What is learnt is saved; with the file back, all is as if nothing had happened."""
     recipe = tiny.write(kind, tmp_path / "data")
     regard.train(recipe, to=tmp_path / "whole")
-    stored = tmp_path / "run" / "store" / "train.target.tokens"
+    stored = tmp_path / "run" / "store" / "train.target.00000.values"
     kept: list[bytes] = []
 
     def cut(record: dict[str, Any]) -> None:
@@ -184,10 +185,12 @@ def test_stored_data_that_is_cut_off_in_use(kind: str, tmp_path: Path, tally: Ta
             kept.append(stored.read_bytes())
             os.truncate(stored, 4)
 
-    with pytest.raises(UserError, match=r"train\.target\.tokens has been cut off .* --resume"):
+    with pytest.raises(
+        UserError, match=r"train\.target\.00000\.values has been cut off .* --resume"
+    ):
         regard.train(recipe, to=tmp_path / "run", callback=cut)
     assert checkpoints(tmp_path / "run")[-1] == 5
-    with pytest.raises(UserError, match=r"train\.target\.tokens"):
+    with pytest.raises(UserError, match=re.escape(stored.name)):
         regard.train(resume=tmp_path / "run")
     stored.write_bytes(kept[0])
     regard.train(resume=tmp_path / "run")
@@ -199,8 +202,8 @@ def test_a_store_that_is_gone_is_named(recipe: Path, tmp_path: Path):
     folder = tmp_path / "run"
     stop(recipe, folder)
     before = checkpoints(folder)
-    (folder / "store" / "train.source.tokens").unlink()
-    with pytest.raises(UserError, match=r"train\.source\.tokens"):
+    (folder / "store" / "train.source.00000.values").unlink()
+    with pytest.raises(UserError, match=r"train\.source\.00000\.values"):
         regard.train(resume=folder)
     assert checkpoints(folder) == before
 

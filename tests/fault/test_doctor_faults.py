@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import phrasebook
-from regard.doctor.examination import quick_check
 from regard.checks.findings import Finding
+from regard.doctor.examination import quick_check
 from regard.recipe import config
 
 SIZES = {"train": 1200, "validation": 250, "test": 250}

@@ -160,8 +160,8 @@ PICKLED = (
     "model/model.safetensors", "model/progress.json", "model/pytorch_model.bin",
     "checkpoints/00000012/model.safetensors", "checkpoints/00000012/optimizer.safetensors",
     "checkpoints/00000012/progress.json", "checkpoints/00000012/carry.safetensors",
-    "target.tokenizer.json", "recipe.toml", "metrics.jsonl", "store/train.target.tokens",
-    "store/train.target.offsets", "data.pkl",
+    "target.tokenizer.json", "recipe.toml", "metrics.jsonl", "store/train.json",
+    "store/train.target.00000.values", "store/train.target.00000.lengths", "data.pkl",
 )  # fmt: skip
 for name in PICKLED:
     attack(f"{name} is a pickle", pickle_at(name))

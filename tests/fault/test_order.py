@@ -147,7 +147,7 @@ def test_rows_of_a_batch_are_the_same_examples(rows: slice, tmp_path: Path):
 
     lengths = np.array([[3], [5], [2], [4], [4], [1]], np.int64)
 
-    def collate(ids: Sequence[int]) -> Batch:
+    def collate(ids: Sequence[int], draw: batching.Draw) -> Batch:
         return Batch(tensors={}, ids=tuple(ids), targets=len(ids))
 
     plain = batching.Batches(lengths, collate, batching.Config(tokens=99), 1)

@@ -222,7 +222,7 @@ def test_ctrl_c_while_the_data_is_read_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.tasks.translate.TokenStore.write", interrupt)
+    monkeypatch.setattr("regard.data.store.Writer.add", interrupt)
     with pytest.raises(SystemExit) as stop:
         cli.main(["train", str(recipe), "--to", str(tmp_path / "new" / "run")])
     assert stop.value.code == 130
