@@ -1,12 +1,13 @@
 """The only place where parts meet: input → encoder → decoder → head, any of the first three absent.
 
-Knows no task. Ties weights: a tied parameter is one object, so it is stored once, under the name
-that `named_parameters` gives it first.
+A model that reads or predicts several fields has towers (input → encoder) and heads by the fields'
+names. Knows no task. Ties weights: a tied parameter is one object, so it is stored once, under the
+name that `named_parameters` gives it first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
-from regard.recipe.parts import Part, foreign, module, reason
+from regard.recipe.parts import Part, Training, foreign, module, reason, room_of_part
 from regard.recipe.values import Width
 from regard.types import (
     Batch,
@@ -27,12 +28,23 @@ from regard.types import (
     Flattens,
     Head,
     Input,
+    Layered,
     NoSize,
     Particular,
     Resizes,
     Sequence,
     Sizes,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TowerConfig:
+    """One of several readers: it reads the field of its name."""
+
+    input: Part | None = None
+    """What turns the field into vectors."""
+    encoder: Part | None = None
+    """What reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,35 +65,85 @@ class Config:
     """What writes tokens one after the other."""
     head: Part | None = None
     """What turns hidden vectors into a distribution and a loss."""
+    towers: Mapping[str, TowerConfig] = field(default_factory=dict)
+    """Further readers, each of the field of its name."""
+    heads: Mapping[str, Part | None] = field(default_factory=dict)
+    """Further heads, each of which predicts the field of its name."""
+
+    def parts(self) -> dict[str, Part]:
+        """All parts, by their keys: "encoder", "towers.image.input", "heads.tags"."""
+        found = {name: getattr(self, name) for name in ("input", "encoder", "decoder", "head")}
+        for name, tower in self.towers.items():
+            found[f"towers.{name}.input"] = tower.input
+            found[f"towers.{name}.encoder"] = tower.encoder
+        found |= {f"heads.{name}": part for name, part in self.heads.items()}
+        return {key: part for key, part in found.items() if part is not None}
+
+
+class Tower(nn.Module):
+    """What reads one field: an input and an encoder, which may be None."""
+
+    input: Input
+    encoder: Encoder | None
+
+    def __init__(self, input: Input, encoder: Encoder | None) -> None:
+        super().__init__()
+        self.input, self.encoder = input, encoder
 
 
 class Model(nn.Module):
-    """The parts of one model, each of which may be None but the head."""
+    """The parts of one model, each of which may be None.
+
+    `head` is typed as if it were there: a task that uses it has declared that it is.
+    """
 
     input: Input | None
     encoder: Encoder | None
     decoder: Decoder | None
     head: Head
+    towers: Any
+    """Each a Tower, by the name of the field that it reads."""
+    heads: Any
+    """Each a Head, by the name of the field that it predicts."""
 
     def __init__(
         self,
         input: Input | None,
         encoder: Encoder | None,
         decoder: Decoder | None,
-        head: Head,
+        head: Any,
+        towers: Mapping[str, Any] | None = None,
+        heads: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.input, self.encoder, self.decoder, self.head = input, encoder, decoder, head
+        self.towers, self.heads = nn.ModuleDict(towers or {}), nn.ModuleDict(heads or {})
+        self.frozen: tuple[str, ...] = ()
+        """The keys of the parts that are not trained."""
+        self.factors: dict[str, float] = {}
+        """What the learning rate of a part is multiplied by, by its key."""
 
-    def encode(self, batch: Batch) -> Sequence | None:
-        """The memory of a batch, or None for a model that reads nothing."""
-        if self.input is None:
-            return None
-        sequence = self.input(batch)
-        if self.encoder is None:
-            return sequence
-        with scope("encoder"):
-            return self.encoder(sequence)
+    def encode(self, batch: Batch, tower: str = "") -> Sequence | None:
+        """The memory of a batch, or None for a model that reads nothing; that of a named tower."""
+        if tower:
+            named = self.towers[tower]
+            with scope(f"towers.{tower}"):
+                return _encoded(named.input, named.encoder, batch)
+        return None if self.input is None else _encoded(self.input, self.encoder, batch)
+
+    def encode_layers(self, batch: Batch, tower: str = "") -> list[Sequence]:
+        """What the encoder reads and what each of its layers gives; the last is `encode`'s. An
+        encoder that is not `Layered` counts as one layer."""
+        part = self.towers[tower] if tower else self
+        if part.input is None:
+            return []
+        sequence = part.input(batch)
+        if part.encoder is None:
+            return [sequence]
+        with scope(f"towers.{tower}.encoder" if tower else "encoder"):
+            if isinstance(part.encoder, Layered):
+                return part.encoder.all_layers(sequence)
+            return [sequence, part.encoder(sequence)]
 
     def start(self, batch: Batch) -> DecoderState:
         """A decoder state that has read the batch's input and no target yet."""
@@ -99,6 +161,21 @@ class Model(nn.Module):
         hidden, state = self.decode(tokens, state)
         return self.head.logits(hidden[:, -1]), state
 
+    def train(self, mode: bool = True) -> "Model":
+        """A frozen part always computes as in prediction: without dropout, in full precision."""
+        super().train(mode)
+        for key in self.frozen:
+            self.get_submodule(key).eval()
+        return self
+
+    def rates(self) -> dict[nn.Parameter, float]:
+        """What the learning rate of a parameter is multiplied by, where it is."""
+        return {
+            parameter: factor
+            for key, factor in self.factors.items()
+            for parameter in self.get_submodule(key).parameters()
+        }
+
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
@@ -108,25 +185,52 @@ class Model(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
+def _encoded(input: Input, encoder: Encoder | None, batch: Batch) -> Sequence:
+    sequence = input(batch)
+    if encoder is None:
+        return sequence
+    with scope("encoder"):
+        return encoder(sequence)
+
+
 def build(config: Config, sizes: Sizes) -> Model:
     """Make the parts and tie them."""
-    if config.head is None:
+    if config.head is None and not config.heads and not config.towers:
         raise RecipeError("model.head: a model needs a head")
     target = _target(config, sizes)
-    encoder = _part("encoders", config.encoder, "Encoder", config.dim)
+    encoder = _part("encoder", config.encoder, config.dim)
     memory = config.input is not None
-    decoder = _part("decoders", config.decoder, "Decoder", config.dim, target, memory=memory)
-    head = _head(config, sizes, encoder, target)
-    return Model(_input(config, sizes, target), encoder, decoder, head)
+    decoder = _part("decoder", config.decoder, config.dim, target, memory=memory)
+    positions = _positions(config, sizes, encoder)
+    tied = target.weight if target is not None and config.tie != "none" else None
+    head = _head("head", config.head, config.dim, sizes, sizes.writes, tied, positions)
+    input = _input(config, sizes, target)
+    for key in (f"{kind}.{name}" for kind in ("towers", "heads") for name in getattr(config, kind)):
+        if hasattr(nn.ModuleDict, key.rpartition(".")[2]):
+            raise RecipeError(f"model.{key}: this cannot be the name of a field")
+    towers = {name: _tower(name, config, sizes) for name in config.towers}
+    heads = {
+        name: _head(f"heads.{name}", part, config.dim, sizes, name, None, positions)
+        for name, part in config.heads.items()
+        if part is not None
+    }
+    model = Model(input, encoder, decoder, head, towers, heads)
+    _set_training(model, config)
+    return model
 
 
 def check(config: Config) -> None:
     """Refuse parts that do not fit together: no data is needed for that, and no memory."""
     try:
-        with torch.device("meta"):
-            build(config, _any_sizes(config))
+        stand_in(config)
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise RecipeError(f"model: no machine has room for it: {error}") from None
+
+
+def stand_in(config: Config) -> Model:
+    """The model without memory, and with any sizes in place of those that the data will say."""
+    with torch.device("meta"):
+        return build(config, _any_sizes(config))
 
 
 class _AnyField(dict[str, int]):
@@ -137,36 +241,49 @@ class _AnyField(dict[str, int]):
 
 
 def _any_sizes(config: Config) -> Sizes:
-    part = config.input.config if config.input else None
-    example = part.example(config.dim) if isinstance(part, Particular) else {}
-    fields = {"source": _AnyField(example), "target": _AnyField()}
-    return Sizes(fields, reads="source", writes="target", shared=True)
+    read = {"*read": config.input} | {name: t.input for name, t in config.towers.items()}
+    fields = {name: _AnyField() for name in ("*written", *config.heads)}
+    for name, part in read.items():
+        settings = part.config if part else None
+        fields[name] = _AnyField(
+            settings.example(config.dim) if isinstance(settings, Particular) else {}
+        )
+    return Sizes(fields, reads="*read", writes="*written", shared=True)
 
 
 def _target(config: Config, sizes: Sizes) -> Embedding | None:
     """The embedding of the tokens that a decoder writes."""
     if config.decoder is None:
         return None
-    with _named("decoder", "decoders", config.decoder):
+    with _named("decoder", config.decoder):
         tokens = sizes.of(sizes.writes)["tokens"]
     return Embedding(tokens, config.dim, scale=config.scale)
 
 
-def _head(config: Config, sizes: Sizes, encoder: Any, target: Embedding | None) -> Any:
-    assert config.head is not None
-    tied = target.weight if target is not None and config.tie != "none" else None
-    with _named("head", "heads", config.head):
-        outputs = sizes.of(sizes.writes)["outputs"]
-        flattens = isinstance(module("heads", config.head.kind).Head, Flattens)
-    fixed = {"positions": _positions(config, sizes, encoder)} if flattens else {}
-    return _part("heads", config.head, "Head", config.dim, outputs, tied, **fixed)
+def _head(
+    key: str,
+    part: Part | None,
+    dim: int,
+    sizes: Sizes,
+    predicted: str,
+    tied: nn.Parameter | None,
+    positions: int | None,
+) -> Any:
+    """The head that predicts a field."""
+    if part is None:
+        return None
+    with _named(key, part):
+        outputs = sizes.of(predicted)["outputs"]
+        flattens = isinstance(module("heads", part.kind).Head, Flattens)
+    fixed = {"positions": positions} if flattens else {}
+    return _part(key, part, dim, outputs, tied, **fixed)
 
 
 def _positions(config: Config, sizes: Sizes, encoder: Any) -> int | None:
     """How many positions the head reads, where they are as many for every example."""
     if config.input is None or not isinstance(config.input.config, FixedLength):
         return None
-    with _named("input", "inputs", config.input):
+    with _named("input", config.input):
         count = config.input.config.fixed_length(_read(sizes))
     return encoder.resized(count) if isinstance(encoder, Resizes) else count
 
@@ -186,23 +303,37 @@ def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
-    with _named("input", "inputs", config.input):
+    with _named("input", config.input):
         size = _read(sizes)
-    return _part(
-        "inputs", config.input, "Input", size, config.dim, shared=shared, scale=config.scale
-    )
+    return _part("input", config.input, size, config.dim, shared=shared, scale=config.scale)
 
 
-def _part(room: str, part: Part | None, name: str, *args: Any, **options: Any) -> Any:
+def _tower(name: str, config: Config, sizes: Sizes) -> Tower:
+    """The reader of one field; it shares its vectors with nobody."""
+    key, settings = f"towers.{name}", config.towers[name]
+    if settings.input is None:
+        raise RecipeError(f"model.{key}.input: a tower needs an input")
+    with _named(f"{key}.input", settings.input):
+        size = sizes.of(name)
+    encoder = _part(f"{key}.encoder", settings.encoder, config.dim)
+    options = {"shared": None, "scale": config.scale}
+    return Tower(_part(f"{key}.input", settings.input, size, config.dim, **options), encoder)
+
+
+def _part(key: str, part: Part | None, *args: Any, **options: Any) -> Any:
+    """A part, made by the class of its room."""
     if part is None:
         return None
-    with _named(name.lower(), room, part):
-        return getattr(module(room, part.kind), name)(part.config, *args, **options)
+    room = room_of_part(key)
+    with _named(key, part):
+        made = getattr(module(room, part.kind), room.removesuffix("s").capitalize())
+        return made(part.config, *args, **options)
 
 
 @contextmanager
-def _named(key: str, room: str, part: Part) -> Iterator[None]:
+def _named(key: str, part: Part) -> Iterator[None]:
     """What goes wrong with a part is said of its key."""
+    room = room_of_part(key)
     try:
         yield
     except NoSize as error:
@@ -214,3 +345,22 @@ def _named(key: str, room: str, part: Part) -> Iterator[None]:
         if (where := foreign(room, part.kind)) is None:
             raise
         raise RecipeError(f"model.{key}.kind: {reason(error, where)}") from error
+
+
+def _set_training(model: Model, config: Config) -> None:
+    """Which parts are trained, and how fast; parts that share a weight must agree."""
+    found = {key: part.training or Training() for key, part in config.parts().items()}
+    owners: dict[nn.Parameter, str] = {}
+    for key, training in found.items():
+        for name, parameter in model.get_submodule(key).named_parameters():
+            first = owners.setdefault(parameter, key)
+            for what in ("frozen", "rate"):
+                if getattr(training, what) != getattr(found[first], what):
+                    raise RecipeError(
+                        f"model.{key}.{what}: its {name} is also a weight of model.{first}, which "
+                        "has another value there: set it for both, or model.tie = 'none'"
+                    )
+            if training.frozen:
+                parameter.requires_grad_(False)
+    model.frozen = tuple(key for key, training in found.items() if training.frozen)
+    model.factors = {key: each.rate for key, each in found.items() if each.rate != 1}

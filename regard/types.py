@@ -34,6 +34,7 @@ __all__ = [
     "Flattens",
     "Head",
     "Input",
+    "Layered",
     "NoSize",
     "Particular",
     "Position",
@@ -191,7 +192,7 @@ class Sizes:
         """The sizes of one field."""
         if field not in self.fields:
             known = ", ".join(self.fields)
-            raise RecipeError(f"the task has no field {field!r}, only {known}")
+            raise RecipeError(f"kind: the task has no field {field!r}, only {known}")
         return FieldSize(field, self.fields[field])
 
 
@@ -237,6 +238,17 @@ class Encoder(Protocol):
     """Reads a sequence and gives one as long, unless it `Resizes`."""
 
     def __call__(self, source: Sequence) -> Sequence: ...
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """An encoder of several layers that gives the states of all of them, as fast as the last."""
+
+    def all_layers(self, source: Sequence) -> list[Sequence]:
+        """What its first layer reads, then what each layer gives; the last is what the encoder
+        gives. Before the last they are as wide as the layers are, and not normalised where the
+        encoder has a norm at its end alone."""
+        ...
 
 
 @runtime_checkable

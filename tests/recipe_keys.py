@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from regard.model import Config as Model
-from regard.recipe.config import ROOMS, room_of
-from regard.recipe.parts import kinds, module
+from regard.recipe.config import room_of
+from regard.recipe.model_section import SEVERAL, sections_of
+from regard.recipe.parts import ROOMS, Training, kinds, module
 from regard.train.job import Config as Train
 
 
@@ -34,10 +35,11 @@ def keys(task: str) -> Iterator[Key]:
     yield Key("seed", int, {})
     yield from _walk(defining.Config, "", {})
     for key in _walk(Model, "model.", {}):
-        if key.name.removeprefix("model.") not in ROOMS:
+        if key.name.removeprefix("model.") not in {*ROOMS, *SEVERAL}:
             yield key
-    for part in defining.PARTS:
-        yield from _kinds(ROOMS[part], f"model.{part}")
+    for part, room, _ in sections_of(defining.PARTS):
+        yield from _kinds(room, f"model.{part}")
+        yield from _walk(Training, f"model.{part}.", {})
     yield from _walk(Train, "train.", {})
 
 

@@ -1,6 +1,8 @@
 """Attention without parameters: the idea alone, before queries, keys and values."""
 
 import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
@@ -35,12 +37,21 @@ class Encoder(nn.Module):
         self.scale = 1 / math.sqrt(dim) if config.scale else 1.0
 
     def forward(self, source: Sequence) -> Sequence:
+        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
+        return Sequence(x, source.mask)
+
+    def all_layers(self, source: Sequence) -> list[Sequence]:
+        return [Sequence(x, source.mask) for x in self._states(source)]
+
+    def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
+        """What the first layer reads, then what each layer gives."""
         x = probe("input", source.states)
+        yield x
         mask = attend_to(source.mask)
         for number in range(self.layers):
             with scope(f"block.{number}"):
                 x = probe("output", self._attend(x[:, None], mask)[:, 0])
-        return Sequence(x, source.mask)
+            yield x
 
     def _attend(
         self, x: Float[Tensor, "B 1 S D"], mask: Bool[Tensor, "B 1 1 S"] | None

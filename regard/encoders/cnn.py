@@ -1,8 +1,11 @@
 """Convolutions over words (Kim 2014), in residual layers."""
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import RecipeError
@@ -50,11 +53,22 @@ class Encoder(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(count))
 
     def forward(self, source: Sequence) -> Sequence:
-        x = self.dropout(probe("input", source.states))
+        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
+        return Sequence(self.norms[-1](x) if self.residual else x, source.mask)
+
+    def all_layers(self, source: Sequence) -> list[Sequence]:
+        *before, x = self._states(source)
+        last = self.norms[-1](x) if self.residual else x
+        return [Sequence(y, source.mask) for y in (*before, last)]
+
+    def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
+        """What the first layer reads, then what each layer gives."""
+        x: Tensor = self.dropout(probe("input", source.states))
+        yield x
         for number, layer in enumerate(self.layers):
             inside = self.norms[number](x) if self.residual else x
             y = self.dropout(F.relu(layer(inside, source.mask)))
             x = x + y if self.residual else y
             with scope(f"layer.{number}"):
                 x = probe("output", x)
-        return Sequence(self.norms[-1](x) if self.residual else x, source.mask)
+            yield x

@@ -1,5 +1,7 @@
 """A recurrent encoder, in one direction or both (Schuster & Paliwal 1997)."""
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -69,10 +71,20 @@ class Encoder(nn.Module):
             nn.init.zeros_(self.output.bias)
 
     def forward(self, source: Sequence) -> Sequence:
+        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
+        return Sequence(self.output(self.dropout(x)), source.mask)
+
+    def all_layers(self, source: Sequence) -> list[Sequence]:
+        *before, x = self._states(source)
+        return [Sequence(y, source.mask) for y in (*before, self.output(self.dropout(x)))]
+
+    def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S W"]]:
+        """What the first layer reads, then what each layer gives."""
         x = probe("input", source.states)
+        yield x
         mask = None if bool(source.mask.all()) else source.mask
         for number, layer in enumerate(self.layers):
             with scope(f"layer.{number}"):
                 y = layer(self.dropout(x), mask)
                 x = probe("output", x + y if self.residual and number else y)
-        return Sequence(self.output(self.dropout(x)), source.mask)
+            yield x

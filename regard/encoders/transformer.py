@@ -1,5 +1,8 @@
 """The Transformer's encoder (Vaswani et al. 2017, figure 1, left)."""
 
+from collections import deque
+from collections.abc import Iterator
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -60,9 +63,19 @@ class Encoder(nn.Module):
         self.norm = normalisation(config.normalisation, dim) if pre else nn.Identity()
 
     def forward(self, source: Sequence) -> Sequence:
-        x = self.dropout(probe("input", self.position(source.states)))
+        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
+        return Sequence(self.norm(x), source.mask)
+
+    def all_layers(self, source: Sequence) -> list[Sequence]:
+        *before, x = self._states(source)
+        return [Sequence(y, source.mask) for y in (*before, self.norm(x))]
+
+    def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
+        """What the first block reads, then what each block gives."""
+        x: Tensor = self.dropout(probe("input", self.position(source.states)))
+        yield x
         mask = attend_to(source.mask)
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
                 x = probe("output", block(x, mask, self.rotary))
-        return Sequence(self.norm(x), source.mask)
+            yield x

@@ -14,8 +14,8 @@ class Config:
 
     vectors: str = ""
     """A file of pretrained vectors (word2vec's or GloVe's text format) to begin with."""
-    frozen: bool = False
-    """Whether the vectors stay as they are in the beginning."""
+    frozen_vectors: bool = False
+    """Whether the vectors alone stay as they are in the beginning."""
 
 
 class Input(nn.Module):
@@ -37,6 +37,6 @@ def embedding(
 ) -> Embedding:
     """The embedding that is shared with the target, or one of its own."""
     made = Embedding(size["tokens"], dim, scale=scale) if shared is None else shared
-    if config.frozen:
+    if config.frozen_vectors:
         made.weight.requires_grad_(False)
     return made

@@ -19,6 +19,7 @@ from typing import Any
 
 from regard.console.shell import command
 from regard.errors import RecipeError
+from regard.recipe.values import Factor
 
 NAMES = {
     "inputs": ("Input",),
@@ -33,12 +34,37 @@ NAMES = {
 _folders: list[Path] = []
 
 
+ROOMS = {"input": "inputs", "encoder": "encoders", "decoder": "decoders", "head": "heads"}
+"""The parts of a model, and where each comes from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a part of a model begins with, and how fast it is trained: keys that every kind has."""
+
+    weights: str = ""
+    """A run whose final model gives this part the weights that it begins with: its folder, or
+    "folder:part" where the part has another name there, such as "runs/x:decoder"."""
+    frozen: bool = False
+    """Never trained: the part keeps the weights that it begins with, and computes as in prediction,
+    without dropout."""
+    rate: Factor = 1.0
+    """A factor on the learning rate of this part."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A chosen part: its kind and the settings of that kind."""
 
     kind: str
     config: Any
+    training: Training | None = None
+    """Of a part of a model alone; None is as good as all defaults."""
+
+
+def room_of_part(key: str) -> str:
+    """Where a part of a model comes from: that of "towers.image.input" is inputs."""
+    return "heads" if key.startswith("heads.") else ROOMS[key.rpartition(".")[2]]
 
 
 def add_folder(folder: Path) -> None:

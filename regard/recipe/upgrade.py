@@ -122,6 +122,7 @@ def hint(key: str) -> str:
 def present(table: Mapping[str, Any]) -> Table:
     """A run's recipe with the present keys."""
     result = _copy(table)
+    _split_frozen(result)
     for old, new in RENAMED.items():
         if (value := _take(result, old)) is not None:
             _put(result, new, value)
@@ -137,6 +138,14 @@ def present(table: Mapping[str, Any]) -> Table:
                 "Load the run with the version that made it (environment.json)"
             )
     return result
+
+
+def _split_frozen(table: Table) -> None:
+    """`frozen` once meant an input's vectors; parts that have `rate` have it for all weights."""
+    model = table.get("model")
+    reads = model.get("input") if isinstance(model, dict) else None
+    if isinstance(reads, dict) and "rate" not in reads and "frozen" in reads:
+        reads["frozen_vectors"] = reads.pop("frozen")
 
 
 def _copy(table: Mapping[str, Any]) -> Table:

@@ -8,8 +8,10 @@ import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from regard.recipe.config import ROOMS, describe, room_of
-from regard.recipe.parts import kinds, module
+from regard.recipe.config import describe, room_of
+from regard.recipe.model_section import SEVERAL, sections_of
+from regard.recipe.parts import ROOMS, Training, kinds, module
+from regard.recipe.typed import training_keys
 
 INTRODUCTION = """\
 # Recipes
@@ -62,9 +64,9 @@ def sections(task: str) -> Iterator[Section]:
     ]
     yield Section("", "", "", top)
     yield from _walk(defining.Config, "")
-    yield from _walk(Model, "model", leave_out=set(ROOMS))
-    for part, default in defining.PARTS.items():
-        yield from _kinds(ROOMS[part], f"model.{part}", default)
+    yield from _walk(Model, "model", leave_out={*ROOMS, *SEVERAL})
+    for key, room, default in sections_of(defining.PARTS):
+        yield from _kinds(room, f"model.{key}", default)
     yield from _walk(Train, "train")
 
 
@@ -100,6 +102,9 @@ def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
         text = inspect.getdoc(config) or ""
         first = Key("kind", "a text", f'"{default}"', f"This section describes {kind}.")
         own = [key for section in found if section.header == header for key in section.keys]
+        if room in ROOMS.values():
+            [common] = _walk(Training, header)
+            own += [key for key in common.keys if key.name in training_keys(config)]
         yield Section(header, kind, text, [first, *own])
         inner = (section for section in found if section.header != header)
         yield from (section._replace(kind=section.kind or kind) for section in inner)

@@ -309,7 +309,7 @@ def test_recipes_that_cannot_work_are_refused(folder: Path, change: dict[str, An
 def test_pretrained_vectors(folder: Path, tmp_path: Path):
     rows = "".join(f"{word} 1 2 3 4 5\n" for word in [*FILLERS, "GREAT", "fine"])
     (tmp_path / "vectors.txt").write_text(rows)
-    vectors = {"kind": "words", "features": "words", "size": 5, "frozen": True}
+    vectors = {"kind": "words", "features": "words", "size": 5, "frozen_vectors": True}
     made = table(folder, model={"input": vectors | {"vectors": str(tmp_path / "vectors.txt")}})
     made["train"] |= {"updates": 2}
     told: list[str] = []

@@ -224,7 +224,7 @@ def test_vectors_of_their_own_are_not_shared_with_a_target(module):
 
 
 def test_frozen_vectors_are_not_trained():
-    read = make(tokens, frozen=True)
+    read = make(tokens, frozen_vectors=True)
     assert [p.requires_grad for p in read.parameters()] == [False]
 
 

@@ -17,6 +17,7 @@ import regard
 from regard import cli
 from regard.data import catalogue
 from regard.recipe import config
+from regard.recipe.model_section import SEVERAL
 from regard.recipe.parts import kinds
 from regard.verbs import keys
 
@@ -212,7 +213,7 @@ def known_keys() -> dict[str, set[str]]:
 
 
 KEYS = known_keys()
-SECTIONS = {name.rpartition(".")[0] for name in KEYS}
+SECTIONS = {name.rpartition(".")[0] for name in KEYS} | {f"model.{name}" for name in SEVERAL}
 HEADS = {section.partition(".")[0] for section in SECTIONS} - {""}
 SPOKEN = re.compile(r"\b[a-z_]+(?:\.[a-z_]+)+\b(?!\()")
 ENDINGS = {

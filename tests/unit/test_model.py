@@ -220,7 +220,7 @@ def reading(kind: str, **keys: Any) -> Part:
         (reading("ngrams"), "'ngrams' reads tokens"),
         (reading("characters"), "'characters' reads characters"),
         (reading("words", characters=characters.Config()), "'words' reads tokens"),
-        (reading("series"), "'series' reads variables"),
+        (reading("series"), "'series' reads length"),
     ],
 )
 def test_an_input_says_what_its_field_lacks(part: Part, missing: str) -> None:

@@ -14,7 +14,6 @@ LARGER = {
     "data/readers.py": 460,
     "doctor/findings.py": 459,
     "compare.py": 427,
-    "recipe/config.py": 412,
     "interop/ctranslate2.py": 407,
 }
 """Files that are still larger: none may grow, and none may join them."""
