@@ -34,7 +34,8 @@ def read(
     values = torch.from_numpy(past.standardised(known, name))[None].to(by.model.device)
     with torch.inference_mode():
         normal = by.forecast(values, window.horizon, paths)
-    ends = past.ends(*(each[0].cpu().numpy() for each in normal), reach)
+    mean, deviation = (each[0].cpu().numpy() for each in normal)
+    ends = past.ends(mean, deviation, reach)
     row = {past.name: known}
     said, seen = future.positions(row), names[-1:] if window.independent else names
     return Reading(
@@ -80,7 +81,8 @@ def _means(by: Forecaster, past: Field, values: Float[Tensor, "1 S C"]) -> Measu
         centre, scale = normalised
         mean = scores.float()[:, : steps * seen].view(-1, steps, seen) * scale + centre
         offset, deviation = (x.to(mean.device) for x in standard)
-        return mean * deviation + offset
+        found: Tensor = mean * deviation + offset
+        return found
 
     return measure
 

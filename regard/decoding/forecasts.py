@@ -115,7 +115,8 @@ class Forecaster:
         with torch.inference_mode():
             for first in range(0, len(starts), batch):
                 cut = self.window.cut(values, starts[first : first + batch], steps)
-                past, future = torch.from_numpy(cut).split([back, steps], 1)
+                both = torch.from_numpy(cut)
+                past, future = both[:, :back], both[:, back:]
                 mean, deviation = self.forecast(past.to(self.model.device), steps, paths)
                 rows.append((future, mean.cpu(), deviation.cpu()))
         return Forecasts(*(torch.cat(column) for column in zip(*rows, strict=True)))

@@ -189,8 +189,7 @@ def test_collate_by_hand(tmp_path: Path):
     searched = translation.collate(sources, targets)
     task: Any = prepared(tmp_path).task
     rows = [{"source": x, "target": y} for x, y in zip(sources, targets, strict=True)]
-    count = lambda arrays: int(arrays["target_mask"].sum())  # noqa: E731
-    learnt = stored.collate(list(task.fields.values()), rows, [3, 4], count)
+    learnt = stored.collate(list(task.fields.values()), rows, [3, 4])
     start, end, pad = Tokenizer.start, Tokenizer.end, Tokenizer.pad
     for batch in (searched, learnt):
         assert batch["source"].tolist() == [[7, 8, end], [end, pad, pad]]

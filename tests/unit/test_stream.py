@@ -182,11 +182,11 @@ def test_the_decoder_reads_what_it_has_said():
     by = Tokenizer.train(tokenizers.Config(kind="bytes"), [])
     field = text.Field("target", tokenizers.Config(kind="bytes"), "ended", learnt=by)
     rows = [{"target": [5, 6, END]}, {"target": [END]}]
-    batch = collate([field], rows, [3, 4], language_model._count)
+    batch = collate([field], rows, [3, 4])
     assert batch["target_in"].tolist() == [[START, 5, 6], [START, END, PAD]]
     assert batch["target_out"].tolist() == [[5, 6, END], [END, PAD, PAD]]
     assert batch["target_mask"].tolist() == [[True, True, True], [True, False, False]]
     assert (batch.ids, batch.targets, batch.continues) == ((3, 4), 4, False)
-    running = collate([replace(field, running=True)], rows, [3, 4], language_model._count)
+    running = collate([replace(field, running=True)], rows, [3, 4])
     assert running["target_in"].tolist() == [[END, 5, 6], [END, END, PAD]]
     assert running["target_out"].tolist() == batch["target_out"].tolist()

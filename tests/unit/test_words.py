@@ -278,7 +278,7 @@ def test_names_of_tags_and_those_not_known(tmp_path):
     assert scale.size == {"outputs": 2}
     [stored] = scale.encode([["V", "_", "N"]])
     assert stored == {"tags": [2, 0, 1]}
-    assert scale.targets([stored, {"tags": [1]}]).tolist() == [[1, -1, 0], [0, -1, -1]]
+    assert scale.numbers([stored, {"tags": [1]}]).tolist() == [[1, -1, 0], [0, -1, -1]]
     assert scale.texts([1, -1, 0]) == ["V", "_", "N"]
     with pytest.raises(UserError, match="here: the label 'X' was never seen"):
         scale.refuse(["X"], "here")
@@ -291,12 +291,12 @@ def test_numbers_keep_their_value_in_units_of_their_spread(tmp_path):
     scale.save(tmp_path)
     assert REAL.load(tmp_path) == scale
     [stored] = scale.encode([["20", "_", "30"]])
-    [row] = scale.targets([stored])
+    [row] = scale.numbers([stored])
     assert row[0] == 0
     assert np.isnan(row[1])
     assert row[2] == pytest.approx(10 / np.std([10, 20, 30]))
     assert scale.texts([float(row[2]), 0.0]) == ["30", "20"]
     short = {"tags": stored["tags"][:1]}
-    assert np.isnan(scale.targets([stored, short])[1]).tolist() == [False, True, True]
+    assert np.isnan(scale.numbers([stored, short])[1]).tolist() == [False, True, True]
     with pytest.raises(UserError, match="all the same"):
         REAL.fit([["1", "1"]])
