@@ -54,8 +54,16 @@ class Field(ABC):
     """Of its arrays, and in messages."""
     findings: ClassVar[Mapping[str, Kind]] = {}
     """Kinds of findings of its own: those of the package are in checks/findings.py."""
+    readable: ClassVar[bool] = False
+    """Whether a recipe may choose it for what a task reads; such a field is made by `of`."""
     distinctive: ClassVar[bool] = True
     """Whether examples with the same value are likely the same example: not so of labels."""
+
+    @classmethod
+    def of(cls, name: str, config: Any, task: Any) -> "Field":
+        """The field of a section of a recipe, which `config` is, for a task whose Config is
+        `task`."""
+        raise NotImplementedError
 
     @abstractmethod
     def parse(self, text: str) -> Any:

@@ -68,7 +68,7 @@ class Field(Base):
 
     name: str
     config: Config
-    of: str = "source"
+    words: str = "source"
     """The field whose words have the tags."""
     learnt: Labels | Scale | None = None
     distinctive = False
@@ -136,7 +136,7 @@ class Field(Base):
             store.check(self.name, missing=True)
         else:
             store.check(self.name, values=range(len(self.names) + 1))
-        words = store.lengths(f"{self.of}_pieces")
+        words = store.lengths(f"{self.words}_pieces")
         agree(store, np.array_equal(store.lengths(self.name), words))
 
     def knows(self, tag: str) -> bool:
@@ -199,7 +199,7 @@ class Field(Base):
 
     def cut(self, row: Row, most: int) -> Row:
         """As many as there are words."""
-        return {self.name: row[self.name][: len(row[f"{self.of}_pieces"])]}
+        return {self.name: row[self.name][: len(row[f"{self.words}_pieces"])]}
 
     def known(self, row: Row) -> int:
         """How many tags of a row are known."""

@@ -44,6 +44,8 @@ class Field(Base):
     learnt: Tokenizer | None = None
     spelling: Spelling | None = None
 
+    readable = True
+
     @classmethod
     def of(cls, name: str, config: Config, task: Any) -> "Field":
         """The input of a task that labels texts."""

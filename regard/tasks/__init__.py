@@ -17,7 +17,7 @@ from regard.layers.position import TABLES
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
-from regard.recipe.parts import Part, module
+from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import shown
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
@@ -156,6 +156,16 @@ class Continues(Protocol):
     def symbols(self, part: Any) -> list[list[int]]:
         """What it reads of each text of a part."""
         ...
+
+
+def chosen_field(name: str, part: Part, task: Any) -> Field:
+    """What a task reads, where a section of the recipe chooses it."""
+    kind = module("fields", part.kind).Field
+    if not kind.readable:
+        known = (each for each in kinds("fields") if module("fields", each).Field.readable)
+        raise RecipeError(f"{name}.kind: {part.kind!r} is not one of {', '.join(known)}")
+    made: Field = kind.of(name, part.config, task)
+    return made
 
 
 def parsed(field: Field, texts: Sequence[str], numbers: Sequence[int] | None = None) -> list[Any]:

@@ -25,10 +25,11 @@ from regard.metrics import Direction, Score, accuracy, labels as label_metrics, 
 from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
-from regard.recipe.parts import Part, module
+from regard.recipe.parts import Part
 from regard.tasks import (
     Prediction,
     check_head,
+    chosen_field,
     check_positions,
     check_spelling,
     parsed,
@@ -72,6 +73,7 @@ def check(recipe: Recipe) -> None:
             f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
         )
     config.held_out.check(config.data)
+    chosen_field("source", config.source, config)
     check_head(recipe, "labels")
     check_spelling(recipe)
     longest = config.data.max_length
@@ -81,7 +83,7 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Texts (or what else has labels) and labels, as a table has them."""
-    source = module("fields", config.source.kind).Field.of("source", config.source.config, config)
+    source = chosen_field("source", config.source, config)
     fields = {"text": source, "label": labels.Field("labels", config.labels)}
     read = partial(_read, config, source)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)

@@ -97,6 +97,8 @@ def _walk(config: type, header: str, leave_out: set[str] | None = None) -> Itera
 def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
     """One section for each kind of part, the default first; then those inside of it."""
     for kind in sorted(kinds(room), key=lambda kind: (kind != default, kind)):
+        if room == "fields" and not module(room, kind).Field.readable:
+            continue  # what a model predicts, or reads in one task alone
         config = module(room, kind).Config
         found = list(_walk(config, header))
         text = inspect.getdoc(config) or ""

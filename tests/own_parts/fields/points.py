@@ -31,6 +31,7 @@ class Field(Base):
 
     name: str
     config: Config
+    readable = True
     findings: ClassVar[Mapping[str, Kind]] = {
         "points.far": Kind("warning", "A point is far from all others.", "look at the line")
     }

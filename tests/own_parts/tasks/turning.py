@@ -20,8 +20,8 @@ from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, accuracy, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
-from regard.recipe.parts import Part, module
-from regard.tasks import Prediction, check_head, parsed, parsed_cell
+from regard.recipe.parts import Part
+from regard.tasks import Prediction, check_head, chosen_field, parsed, parsed_cell
 from regard.types import Batch, Carry, Sizes, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "labels"}
@@ -52,7 +52,7 @@ def check(recipe: Recipe) -> None:
 
 
 def plan(config: Config) -> Plan:
-    source = module("fields", config.source.kind).Field.of("source", config.source.config, config)
+    source = chosen_field("source", config.source, config)
     fields = {"points": source, "label": labels.Field("labels", config.labels)}
     read = partial(_read, config, fields)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
