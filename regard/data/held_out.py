@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from regard.data import files
 from regard.errors import RecipeError
-from regard.recipe.values import Share
+from regard.recipe.values import Seed, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,44 @@ class HeldOut:
     def has(self, data: files.Config, part: files.Part) -> bool:
         """Whether there is such a part."""
         return bool(getattr(data, part)) or bool(getattr(self, part, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByContent(HeldOut):
+    """Shares of the training files for parts that have no files of their own.
+
+    Which part an example belongs to is a function of the seed and its text alone, so that equal
+    texts are never in two parts, and another order or another training seed changes nothing.
+    """
+
+    seed: Seed = 1
+    """Another seed, other examples."""
+
+    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
+        return map(self._part, examples())
+
+    def _part(self, content: str) -> files.Part:
+        digest = blake2b(f"{self.seed}\n{content}".encode(), digest_size=8).digest()
+        place = int.from_bytes(digest) / 2**64
+        if place < self.test:
+            return "test"
+        return "validation" if place < self.test + self.validation else "train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByPlace(HeldOut):
+    """Shares of the training files' end, in characters, for parts that have no files of their own.
+
+    The last share is the test part, the one before it the validation part; a line belongs where
+    its first character does.
+    """
+
+    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
+        total, place = sum(len(line) + 1 for line in examples()), 0
+        first, second = (1 - self.validation - self.test) * total, (1 - self.test) * total
+        for line in examples():
+            yield "train" if place < first else "validation" if place < second else "test"
+            place += len(line) + 1
 
 
 NOTHING = HeldOut()

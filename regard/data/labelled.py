@@ -13,13 +13,11 @@ is named with its file and line, and dealt with as the policy says; see `readers
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data import fasta, files, held_out
+from regard.data import fasta, files
 from regard.data.cells import is_number
 from regard.data.labels import UNKNOWN
 from regard.data.readers import (
@@ -36,33 +34,10 @@ from regard.data.readers import (
     usable,
 )  # fmt: skip
 from regard.errors import RecipeError, UserError
-from regard.recipe.values import Seed
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NOTHING = ("", "")
 """Stands for a row that is broken."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOut(held_out.HeldOut):
-    """Shares of the training files for parts that have no files of their own.
-
-    Which part an example belongs to is a function of the seed and its text alone, so that equal
-    texts are never in two parts, and another order or another training seed changes nothing.
-    """
-
-    seed: Seed = 1
-    """Another seed, other examples."""
-
-    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
-        return map(self._part, examples())
-
-    def _part(self, content: str) -> files.Part:
-        digest = blake2b(f"{self.seed}\n{content}".encode(), digest_size=8).digest()
-        place = int.from_bytes(digest) / 2**64
-        if place < self.test:
-            return "test"
-        return "validation" if place < self.test + self.validation else "train"
 
 
 # Texts

@@ -10,7 +10,6 @@ Files are read where they are sliced, not mapped into memory: where a mapped fil
 process ends without a word.
 """
 
-import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,8 +25,7 @@ from regard.data.writer import Writer
 from regard.errors import UserError
 
 __all__ = [
-    "SHARD", "Array", "Column", "Flat", "Store", "TokenStore", "Tokens", "Writer",
-    "pad", "read_texts", "write_texts",
+    "SHARD", "Array", "Column", "Flat", "Store", "Writer", "pad",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -306,98 +304,3 @@ def pad(
     for n, symbol in enumerate(end):
         table[np.arange(len(rows)), lengths - len(end) + n] = symbol
     return table, mask
-
-
-# The earlier form, written and read by name
-
-
-Tokens = Flat
-
-
-class TokenStore:
-    """Sequences of tokens, by number."""
-
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        symbols: range = range(1 << 32),
-        longest: int = sys.maxsize,
-        end: int | None = None,
-    ) -> None:
-        """Refused is what holds any but these `symbols`, or a sequence of more than `longest`; with
-        an `end`, also what does not have it at the end of each sequence and nowhere else."""
-        tokens, places = folder / f"{name}.tokens", folder / f"{name}.offsets"
-        with _readable():
-            file, width, self.offsets = earlier_store.opened(folder, name)
-            if self.lengths.max(initial=0) > longest:
-                raise ValueError(f"{places}: a sequence has more than {longest} tokens")
-            self.tokens = Flat(Column(f"u{width}"), [file], self.offsets)
-            if not self.tokens.are(symbols):
-                raise ValueError(f"{tokens}: not all are from {symbols.start} to {symbols[-1]}")
-            if end is not None and not np.array_equal(self.tokens.where(end), self.offsets[1:] - 1):
-                raise ValueError(f"{places}: its lines do not end where those of {tokens} do")
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, number: int) -> Array:
-        return self.tokens.example(number)
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.offsets)
-
-    def sums(self) -> NDArray[np.int64]:
-        """Of the numbers of each sequence."""
-        return _sums(self.tokens)
-
-    @staticmethod
-    def write(
-        folder: Path,
-        names: Sequence[str],
-        size: int,
-        rows: Iterable[Sequence[Sequence[int] | Array]],
-    ) -> None:
-        """Write parallel stores, one for each name, from rows of one sequence per name.
-
-        `size` is the number of tokens; it decides how wide an integer is.
-        """
-        kind = "<u2" if size <= 1 << 16 else "<u4"
-        folder.mkdir(parents=True, exist_ok=True)
-        files = [(folder / f"{name}.tokens").open("wb") for name in names]
-        ends: list[list[int]] = [[0] for _ in names]
-        try:
-            for row in rows:
-                for file, end, symbols in zip(files, ends, row, strict=True):
-                    file.write(np.asarray(symbols, kind).tobytes())
-                    end.append(end[-1] + len(symbols))
-        finally:
-            for file in files:
-                file.close()
-        for name, end in zip(names, ends, strict=True):
-            tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
-            np.asarray(end, "<i8").tofile(offsets)
-            sums = earlier_store.summed(File(tokens), File(offsets))
-            (folder / f"{name}.sha256").write_bytes(sums)
-
-
-def write_texts(folder: Path, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write parallel stores of texts, one for each name, from rows of one text per name."""
-    symbols = ([np.frombuffer(text.encode(), np.uint8) for text in row] for row in rows)
-    TokenStore.write(folder, names, 1 << 8, symbols)
-
-
-def read_texts(folder: Path, names: Sequence[str]) -> list[tuple[str, ...]] | None:
-    """The rows of such stores; None where there is none of them: older runs have no texts."""
-    if not any(any(folder.glob(f"{name}.*")) for name in names):
-        return None
-    stores = [TokenStore(folder, name, range(1 << 8)) for name in names]
-    try:
-        return list(zip(*map(_texts, stores), strict=True))
-    except ValueError as error:  # no UTF-8, or not as many on each side
-        raise UserError(f"{folder}: the texts of {', '.join(names)}: {error}") from None
-
-
-def _texts(store: TokenStore) -> Iterator[str]:
-    return (store[n].astype(np.uint8).tobytes().decode() for n in range(len(store)))

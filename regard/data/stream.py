@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.store import Array, Tokens
+from regard.data.store import Array, Flat
 from regard.errors import UserError
 from regard.recipe.values import Length, Rows
 from regard.types import ALL, Batch, Position
@@ -35,7 +35,7 @@ class Streams:
     that are left over at either end are others in each epoch.
     """
 
-    def __init__(self, text: Array | Tokens, before: int, config: Config, seed: int) -> None:
+    def __init__(self, text: Array | Flat, before: int, config: Config, seed: int) -> None:
         if len(text) < config.streams:
             raise UserError(
                 f"data.train: {len(text):,} tokens are too few for {config.streams} streams: "

@@ -249,10 +249,18 @@ class Plan:
 
 def watched(folder: Path, fields: Fields) -> list[tuple[Any, ...]] | None:
     """The values of the validation part that a run keeps as they are, if it does."""
-    if not (folder / STORE / f"{WATCHED}.json").is_file():
-        return None
-    store = Store(folder / STORE, WATCHED)
-    columns = [[*map(field.kept, store.texts(side))] for side, field in fields.items()]
+    place = folder / STORE
+    if (place / f"{WATCHED}.json").is_file():
+        store = Store(place, WATCHED)
+        texts = [store.texts(side) for side in fields]
+    else:  # as earlier versions kept them, if they did
+        names = [f"validation.{side}" for side in fields] if len(fields) > 1 else ["validation"]
+        if not any(any(place.glob(f"{name}.text.*")) for name in names):
+            return None
+        texts = [Store(place, name).texts("text") for name in names]
+    if len(set(map(len, texts))) > 1:
+        raise UserError(f"{place}: not as many texts on each side. Start a new run from the recipe")
+    columns = (map(field.kept, lines) for field, lines in zip(fields.values(), texts, strict=True))
     return list(zip(*columns, strict=True))
 
 

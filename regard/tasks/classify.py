@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.labelled import HeldOut, texts
+from regard.data.held_out import ByContent
+from regard.data.labelled import texts
 from regard.data.readers import Policy, Report
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
@@ -29,9 +30,9 @@ from regard.recipe.parts import Part
 from regard.tasks import (
     Prediction,
     check_head,
-    chosen_field,
     check_positions,
     check_spelling,
+    chosen_field,
     parsed,
     parsed_cell,
 )
@@ -51,7 +52,7 @@ class Config:
     """The texts. Columns are the label's and the text's, in this order."""
     source: Annotated[Part, Room("fields", "text")]
     """What has labels: text, or another kind of field."""
-    held_out: HeldOut
+    held_out: ByContent
     """What is kept from learning, where no files are named for it."""
     labels: labels.Config
     """What labels are like."""

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from regard.data import batching, files, stream, tokenizers
 from regard.data.batching import by_length
+from regard.data.held_out import ByPlace
 from regard.data.readers import Policy, Report, parallel
-from regard.data.store import read_texts
-from regard.data.texts import HeldOut
 from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
 from regard.errors import RecipeError
@@ -37,8 +36,6 @@ from regard.train import health
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
-EARLIER = "validation.text"
-"""Where earlier versions kept the lines of the validation part."""
 PLACES = 16
 """In validation: where continuations are asked for."""
 
@@ -59,7 +56,7 @@ class Config:
     """Running text, cut into parallel streams, or every line a text of its own."""
     data: files.Config
     """The text; of running text, empty and long lines are kept, whatever is said here."""
-    held_out: HeldOut
+    held_out: ByPlace
     """What is kept from learning, where no files are named for it."""
     tokenizer: tokenizers.Config
     """How text becomes tokens."""
@@ -198,7 +195,7 @@ class Task:
 
     def _validation(self) -> list[str]:
         """The validation part as it was when the run was made; an older run reads the files."""
-        found = watched(self.folder, self.fields) or read_texts(self.folder / "store", [EARLIER])
+        found = watched(self.folder, self.fields)
         if found is None:
             return self.references("validation")[0]
         return self._joined([line for (line,) in found])

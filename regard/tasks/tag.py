@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.labelled import HeldOut, sentences
+from regard.data.held_out import ByContent
+from regard.data.labelled import sentences
 from regard.data.labels import UNKNOWN
 from regard.data.readers import Policy, Report
 from regard.decoding.tagging import Tagged, Tagger, states
@@ -48,7 +49,7 @@ class Config:
     data: files.Config
     """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
     numbers (other columns; -1 is the last), keys (JSONL)."""
-    held_out: HeldOut
+    held_out: ByContent
     """What is kept from learning, where no files are named for it."""
     labels: tags.Config
     """What tags are like."""

@@ -11,7 +11,6 @@ import torch
 from regard.data import batching, files, pairs, tokenizers
 from regard.data.batching import Batches
 from regard.data.readers import Policy, Report, parallel
-from regard.data.store import read_texts
 from regard.decoding.choices import Choices
 from regard.decoding.translation import Output, Translator, check_choices
 from regard.errors import RecipeError, UserError
@@ -33,8 +32,6 @@ PARTS = {
     "input": "tokens", "encoder": "transformer", "decoder": "transformer", "head": "vocabulary",
 }  # fmt: skip
 SIDES = pairs.SIDES
-EARLIER = [f"validation.{side}.text" for side in SIDES]
-"""Where earlier versions kept the pairs of the validation part that are translated in training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +210,7 @@ class Task:
 
     def _watched(self) -> tuple[list[str], list[list[str]]]:
         """The pairs of the validation part that are translated while training."""
-        found = watched(self.folder, self.fields) or read_texts(self.folder / "store", EARLIER)
+        found = watched(self.folder, self.fields)
         if found is None:  # of a run that kept none
             examples = self.plan.examples("validation", Report())
             found = [each.values for each in examples][: self.config.evaluation.lines]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from regard.data import files, tokenizers
-from regard.data.labelled import HeldOut, sentences, texts
+from regard.data.held_out import ByContent
+from regard.data.labelled import sentences, texts
 from regard.data.readers import Policy, Report
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan
@@ -133,7 +134,7 @@ def data(**names) -> files.Config:
     return files.Config(train=("train.tsv",), **names)
 
 
-def holds(held_out: HeldOut, part: files.Part, lines: list[str]) -> set[str]:
+def holds(held_out: ByContent, part: files.Part, lines: list[str]) -> set[str]:
     """Those lines that are of a part."""
     return {
         text for text, its in zip(lines, held_out.parts(lambda: lines), strict=True) if its == part
@@ -141,14 +142,14 @@ def holds(held_out: HeldOut, part: files.Part, lines: list[str]) -> set[str]:
 
 
 def test_held_out_shares_are_disjoint_and_as_large_as_asked_for():
-    held_out = HeldOut(validation=0.2, test=0.1)
+    held_out = ByContent(validation=0.2, test=0.1)
     lines = [f"text {n}" for n in range(5000)]
     parts = {part: holds(held_out, part, lines) for part in files.PARTS}
     assert sum(map(len, parts.values())) == len(set.union(*parts.values())) == 5000
     assert len(parts["validation"]) == pytest.approx(1000, abs=100)
     assert len(parts["test"]) == pytest.approx(500, abs=80)
     assert holds(held_out, "test", lines[::-1]) == parts["test"]
-    other = HeldOut(validation=0.2, test=0.1, seed=2)
+    other = ByContent(validation=0.2, test=0.1, seed=2)
     assert holds(other, "test", lines) != parts["test"]
 
 
@@ -156,7 +157,7 @@ def test_files_of_a_part_are_of_the_part_altogether(tmp_path):
     rows = "".join(f"{'ab'[n % 2]}\ttext {n}\n" for n in range(100))
     names = [put(tmp_path, f"{part}.tsv", rows).name for part in ("train", "validation")]
     own = files.Config(folder=str(tmp_path), train=(names[0],), validation=(names[1],))
-    held_out = HeldOut(test=0.5)
+    held_out = ByContent(test=0.5)
 
     def read(part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
         for each in texts(own.paths(part), (), policy, report):
@@ -169,14 +170,14 @@ def test_files_of_a_part_are_of_the_part_altogether(tmp_path):
     assert len(found["train"]) < 100
     assert len(found["train"]) + len(found["test"]) == 100
     assert held_out.has(own, "validation")
-    assert not HeldOut().has(own, "test")
+    assert not ByContent().has(own, "test")
 
 
 def test_a_share_of_what_has_files_is_refused():
     with pytest.raises(RecipeError, match=r"held_out.test: data.test names files"):
-        HeldOut(test=0.1).check(data(test=("test.tsv",)))
+        ByContent(test=0.1).check(data(test=("test.tsv",)))
     with pytest.raises(RecipeError, match=r"validation: with test it leaves nothing"):
-        HeldOut(validation=0.5, test=0.5)
+        ByContent(validation=0.5, test=0.5)
 
 
 # Sentences

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from regard.data import files, tokenizers
+from regard.data.held_out import ByPlace
 from regard.data.readers import Report
 from regard.data.stream import Config, Streams, windows
-from regard.data.texts import HeldOut
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.likelihood import spelling
 from regard.errors import RecipeError, UserError
@@ -164,7 +164,7 @@ def test_several_files_are_one_text_and_running_text_keeps_empty_lines(folder: P
 
 def test_shares_that_leave_nothing_are_refused():
     with pytest.raises(RecipeError, match="nothing to learn from"):
-        HeldOut(validation=0.5, test=0.5)
+        ByPlace(validation=0.5, test=0.5)
 
 
 # Tokens

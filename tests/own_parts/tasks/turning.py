@@ -10,7 +10,7 @@ import torch
 
 from regard.data import batching, files
 from regard.data.batching import Batches
-from regard.data.labelled import HeldOut
+from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report, parallel
 from regard.examples.preparation import Plan
 from regard.examples.stored import Stored, collate
@@ -33,7 +33,7 @@ class Config:
 
     data: files.Config
     """The paths: points, then the label."""
-    held_out: HeldOut
+    held_out: ByContent
     """What is kept from learning."""
     source: Annotated[Part, Room("fields", "points")]
     """What a path is."""
