@@ -124,10 +124,6 @@ class Tokenizer:
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def size(self) -> dict[str, int]:
-        """What a model must know of a field of such tokens."""
-        return {"tokens": len(self), "outputs": len(self)}
-
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Tokens of each line, without start and end."""
         texts = [self._prefix + line if line else "" for line in lines]

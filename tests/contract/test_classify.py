@@ -131,7 +131,8 @@ def test_a_bag_of_pairs_learns_it_and_a_bag_of_words_cannot(folder: Path, tmp_pa
 @pytest.mark.parametrize("encoder", kinds("encoders"))
 def test_every_encoder_learns_one_batch_by_heart(encoder: str, folder: Path, tmp_path: Path):
     rows = [("ab"[n % 2], f"the w{n} was x{n}") for n in range(10)]
-    write(tmp_path / "train.tsv", rows)
+    for part in ("train", "test"):
+        write(tmp_path / f"{part}.tsv", rows)
     parts = {"dim": 16, "encoder": {"kind": encoder, **SMALL.get(encoder, {})}}
     made = table(tmp_path, model=parts) | {"held_out": {}}
     task, model = untrained(made, tmp_path / "run")

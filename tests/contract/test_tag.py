@@ -174,7 +174,8 @@ def test_every_encoder_learns_one_batch_by_heart(encoder: str, crf: bool, tmp_pa
     words = [f"w{n}" for n in range(12)]
     lines = [" ".join(words[n : n + 3]) for n in range(0, 12, 3)]
     blocks = ["\n".join(f"{w} {'AB'[int(w[1:]) % 2]}" for w in line.split()) for line in lines]
-    (tmp_path / "train.txt").write_text("\n\n".join(blocks))
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.txt").write_text("\n\n".join(blocks))
     parts = {
         "dim": 16,
         "input": {"kind": "tokens"},

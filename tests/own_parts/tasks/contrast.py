@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.readers import Report
 from regard.model import Model
 from regard.types import ALL, Batch, Carry, Position, Sizes, Term, Terms
-from tests.own_parts.toy import Toy
+from tests.own_parts.toy import Plan, Toy
 
 TOKENS, LENGTH, ROWS = 11, 5, 8
 PARTS = {
@@ -20,7 +19,6 @@ PARTS = {
         "right": {"input": "tokens", "encoder": "none"},
     }
 }
-SIDES = ("left", "right")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +34,8 @@ def check(recipe: Any) -> None:
     pass
 
 
-def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
-    return Report()
+def plan(config: Config) -> Plan:
+    return Plan()
 
 
 class Batches:

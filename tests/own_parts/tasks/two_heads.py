@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from regard.data.readers import Report
 from regard.model import Model
 from regard.types import ALL, Batch, Carry, Position, Sizes, Terms
-from tests.own_parts.toy import Toy
+from tests.own_parts.toy import Plan, Toy
 
 TOKENS, LENGTH, ROWS = 11, 5, 8
 PARTS = {
@@ -18,7 +17,6 @@ PARTS = {
     "heads": {"first": "labels", "*": "labels"},
 }
 ABSENT = ("heads.first",)
-SIDES = ("text", "first", "parity")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +32,8 @@ def check(recipe: Any) -> None:
     pass
 
 
-def prepare(config: Config, folder: Path, given: Path | None = None) -> Report:
-    return Report()
+def plan(config: Config) -> Plan:
+    return Plan()
 
 
 class Batches:
