@@ -1,17 +1,11 @@
-"""What a finding is, and every kind that there is: its name, how bad it is, what to do.
+"""What a finding is, and every kind that there is: its name, how bad it is, what to do."""
 
-`python -m regard.checks.findings` writes docs/doctor.md.
-"""
-
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from regard.data.readers import excerpt
 
 Severity = Literal["error", "warning", "note"]
-MERGED = ("text.", "data.empty", "data.long", "data.sampled")
-"""Findings that are reported once, however many sides and parts have them."""
 FIRM = (
     "pairs.lines", "data.broken", "data.empty", "data.long", "data.unreadable", "text.encoding",
     "text.control", "labels.", "series.", "checkpoint.", "recipe.",
@@ -380,80 +374,8 @@ def finding(
     return Finding(severity or kind.severity, code, str(place), what, excerpt(example), kind.advice)
 
 
-def ranked(found: Iterable[Finding]) -> list[Finding]:
-    """The worst first."""
-    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
-
-
-def merged(found: Iterable[Finding]) -> list[Finding]:
-    """One finding for what is the same on several sides and parts: the other places follow it."""
-    kept: dict[tuple[str, ...], Finding] = {}
-    for each in found:
-        alike = each.code.startswith(MERGED)
-        key = (each.code, each.severity) if alike else (each.code, each.place, each.what)
-        first = kept.setdefault(key, each)
-        if each.place not in first.what and each.place != first.place:
-            kept[key] = replace(first, what=f"{first.what}; also {each.place}")
-    return list(kept.values())
-
-
-def of(severity: Severity, found: Iterable[Finding]) -> list[Finding]:
-    return [each for each in found if each.severity == severity]
-
-
 def counted(count: int, total: int, what: str = "lines") -> str:
     """“12 of 29,000 lines (0.041 %)”."""
     share = 100 * count / max(1, total)
     shown = f"{share:.0f}" if share >= 10 else f"{share:.2g}"
     return f"{count:,} of {total:,} {what} ({shown} %)"
-
-
-INTRODUCTION = """\
-# Doctor
-
-`regard doctor RECIPE` says what is wrong with a recipe's data before anything is spent, and what
-training will cost: time and memory from two measured steps on a copy of the model, and disk.
-`regard train` does the cheap part of it by itself: errors stop it before the first step, warnings
-are shown and kept in the run's `data.json`.
-
-    regard doctor mine.toml
-    regard doctor mine.toml model.dim=512 --json
-    regard doctor new-data.toml --from runs/mine     # does the model of a run fit the new data?
-    regard doctor --resume runs/mine                 # can this run go on?
-
-Each finding has a severity (error, warning, note), a name, a place, an example and an advice. The
-exit code is 1 if there is an error. To train all the same, name what may pass:
-
-    regard train mine.toml 'train.allow=["data.leaked"]'
-
-What training cannot use (lines that are not UTF-8, labels that it has never seen, …) cannot pass:
-it refuses that by itself.
-
-Nothing here needs a dictionary or a network. Sides that belong together are compared by the
-lengths of their lines and by the words that both have; languages are distinguished by
-their pairs of letters. Such statistics need a few hundred lines to be sure, and say nothing where
-they are not.
-"""
-
-
-def document() -> str:
-    """docs/doctor.md."""
-    lines = [INTRODUCTION]
-    rooms = dict.fromkeys(code.partition(".")[0] for code in KINDS)
-    for room in rooms:
-        lines += [
-            f"## {room}",
-            "",
-            "| finding | severity | meaning | what to do |",
-            "|---|---|---|---|",
-        ]
-        for code, kind in KINDS.items():
-            if code.partition(".")[0] == room:
-                often = f"{kind.severity}; {kind.otherwise}" if kind.otherwise else kind.severity
-                lines.append(f"| `{code}` | {often} | {kind.meaning} | {kind.advice or '–'} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(document(), end="")

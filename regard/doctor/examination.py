@@ -1,14 +1,14 @@
 """All that the doctor looks at, for a recipe: in full, or what each training can afford."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.checks import examples, pairs, text
-from regard.checks.findings import FIRM, KINDS, Finding, Severity, finding, merged, of, ranked
+from regard.checks.findings import FIRM, KINDS, SEVERITIES, Finding, Severity, finding
 from regard.checks.sides import Part, training
 from regard.console.shell import quoted
 from regard.doctor import cost
@@ -24,6 +24,8 @@ from regard.train import checkpoint
 
 FULL, SHORT = 1_000_000, 30_000
 """Examples of a part that are looked at."""
+MERGED = ("text.", "data.empty", "data.long", "data.sampled")
+"""Findings that are reported once, however many sides and parts have them."""
 SERIOUS = 50
 """Fewer updates are a trial, whose schedule does not matter."""
 
@@ -202,3 +204,27 @@ def _long(plan: Any, fields: Fields, parts: Sequence[Part]) -> Iterator[Finding]
     if plan.limited and parts:
         measures = {side: field.at_least for side, field in fields.items()}
         yield from examples.long(parts, measures, plan.data)
+
+
+# Lists of findings
+
+
+def ranked(found: Iterable[Finding]) -> list[Finding]:
+    """The worst first."""
+    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+def merged(found: Iterable[Finding]) -> list[Finding]:
+    """One finding for what is the same on several sides and parts: the other places follow it."""
+    kept: dict[tuple[str, ...], Finding] = {}
+    for each in found:
+        alike = each.code.startswith(MERGED)
+        key = (each.code, each.severity) if alike else (each.code, each.place, each.what)
+        first = kept.setdefault(key, each)
+        if each.place not in first.what and each.place != first.place:
+            kept[key] = replace(first, what=f"{first.what}; also {each.place}")
+    return list(kept.values())
+
+
+def of(severity: Severity, found: Iterable[Finding]) -> list[Finding]:
+    return [each for each in found if each.severity == severity]

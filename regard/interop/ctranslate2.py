@@ -21,7 +21,6 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoders import transformer as decoder
 from regard.encoders import transformer as encoder
 from regard.errors import UserError
-from regard.examples.stored import Stored
 from regard.heads import vocabulary
 from regard.inputs import tokens
 from regard.interop import kept, nearness, shortlist as shortlists
@@ -334,7 +333,7 @@ def engine(
     def write(folder: Path) -> None:
         convert(loaded.model, run.recipe, folder, quantization)
         if shortlist:
-            add_shortlist(run, folder)
+            shortlists.add(run, folder)
         kept.seal(folder, learnt_from)
 
     def opened(folder: Path) -> Engine:
@@ -392,15 +391,6 @@ def comparable(recipe: Recipe, sizes: Sizes) -> Part:
     others = (Part("beam", beam.Config()), Part("greedy", greedy.Config()))
     able = (p for p in (recipe.task.search, *others) if obstacle(recipe, sizes, p) is None)
     return next(able, others[-1])
-
-
-def add_shortlist(run: Run, folder: Path) -> None:
-    """Write the shortlist that the run's training text gives into a converted model's folder."""
-    store = run.folder / "store"
-    if not store.is_dir():
-        raise UserError(f"shortlist: it is learnt from the training data, and {store} is not there")
-    stored = Stored(run.folder, "train", run.task.fields)
-    shortlists.write(*shortlists.sample(stored.store), folder)
 
 
 def _identity(weights: str, recipe: Recipe) -> str:

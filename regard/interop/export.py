@@ -14,7 +14,6 @@ from regard.interop.ctranslate2 import (
     FORMAT,
     TOLERANCE,
     Engine,
-    add_shortlist,
     comparable,
     convert,
     options,
@@ -22,6 +21,7 @@ from regard.interop.ctranslate2 import (
 )
 from regard.interop.kept import whole
 from regard.interop.nearness import Nearness, measure
+from regard.interop.shortlist import add as add_shortlist
 from regard.recipe import checked
 from regard.runs import Run
 from regard.tasks.translate import Task

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from regard.data.dictionary import Dictionary
 from regard.data.store import Store
 from regard.data.tokenizers import Tokenizer
+from regard.errors import UserError
+from regard.examples.stored import Stored
+from regard.runs import Run
 
 NAME = "vmap.txt"
 """What CTranslate2 calls it: a line for each source token, the first for all of them."""
@@ -48,3 +51,12 @@ def sample(store: Store) -> tuple[list[Ints], list[Ints]]:
     links = np.cumsum((source + 1) * target)
     chosen = order[: max(1, int(np.searchsorted(links, LINKS, side="right")))].tolist()
     return store.read("source", chosen), store.read("target", chosen)
+
+
+def add(run: Run, folder: Path) -> None:
+    """Write the shortlist that the run's training text gives into a converted model's folder."""
+    store = run.folder / "store"
+    if not store.is_dir():
+        raise UserError(f"shortlist: it is learnt from the training data, and {store} is not there")
+    stored = Stored(run.folder, "train", run.task.fields)
+    write(*sample(stored.store), folder)

@@ -161,9 +161,7 @@ class Task:
         if not self.plan.has("validation"):
             return {}
         judged = self._validation(model)
-        said, true = (
-            [self._names(row) for row in rows] for rows in (judged.chosen(), judged.truth)
-        )
+        said, true = ([*map(self._names, rows)] for rows in (judged.chosen(), judged.truth))
         figures = {
             "nll": judged.nll(),
             "accuracy": accuracy(said, [[row] for row in true]).value,

@@ -14,9 +14,8 @@ import regard
 from regard import cli, compare
 from regard.compare import Comparison, Entry, by_length, learning_curves
 from regard.errors import RecipeError, UserError
-from regard.metrics import Score
+from regard.metrics import Score, statistic
 from regard.plots.comparison import comparison_figure
-from regard.tasks import Prediction
 from tests import corpus
 
 SMALL = ("train.updates=12", "train.validate_every=6", "train.save_every=6", "train.log_every=3")
@@ -194,18 +193,18 @@ def accuracy(value: float) -> Score:
 
 
 def test_accuracy_is_one_of_lines_or_of_words():
-    said = [Prediction(text=text) for text in ("A B", "A A", "B", "")]
+    said = ["A B", "A A", "B", ""]
     true = ["A B", "A B", "B", "A _"]
-    lines = compare._accuracy(accuracy(50.0), said, true)["accuracy"]
+    lines = statistic.accuracy(accuracy(50.0), said, true)["accuracy"]
     assert lines.values.tolist() == [1, 0, 1, 0]
-    words = compare._accuracy(accuracy(100 * 4 / 6), said, true)["accuracy"]
+    words = statistic.accuracy(accuracy(100 * 4 / 6), said, true)["accuracy"]
     assert words.values.tolist() == [2, 1, 1, 0] and words.counts.tolist() == [2, 2, 1, 1]
-    assert compare._accuracy(accuracy(99.0), said, true) == {}
+    assert statistic.accuracy(accuracy(99.0), said, true) == {}
 
 
 def test_statistics_of_some_lines_are_those_of_these_lines():
-    said = [Prediction(text=text) for text in "aaab"]
-    grade = compare._by_statistics(compare._accuracy(accuracy(75.0), said, list("aaaa")))
+    said = list("aaab")
+    grade = statistic.grader(statistic.accuracy(accuracy(75.0), said, list("aaaa")))
     assert grade(None, None, 10)["accuracy"].value == 75
     alone = grade([3], ["accuracy"], 10)["accuracy"]
     assert (alone.value, alone.low, alone.high) == (0, 0, 0)

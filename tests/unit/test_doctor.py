@@ -16,6 +16,7 @@ import regard
 from regard import cli
 from regard.checks import (
     coverage,
+    document,
     examples,
     findings,
     labels,
@@ -58,8 +59,8 @@ def write(path: Path, lines: list[str]) -> str:
 
 
 def test_the_documentation_is_current():
-    assert DOCS.read_text(encoding="utf-8") == findings.document(), (
-        "write it anew: python -m regard.checks.findings > docs/doctor.md"
+    assert DOCS.read_text(encoding="utf-8") == document.document(), (
+        "write it anew: python -m regard.checks.document > docs/doctor.md"
     )
 
 
@@ -117,9 +118,9 @@ def test_the_worst_comes_first_and_what_is_alike_is_told_once():
     a = findings.finding("text.mark", "a:1", "here")
     b = findings.finding("text.mark", "b:2", "there")
     c = findings.finding("pairs.swapped", "c:3", "turned")
-    [one] = findings.merged([a, b, b])
+    [one] = examination.merged([a, b, b])
     assert one.what == "here; also b:2"
-    assert findings.ranked([a, c]) == [c, a]
+    assert examination.ranked([a, c]) == [c, a]
 
 
 # Offsets

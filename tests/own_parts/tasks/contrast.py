@@ -67,7 +67,7 @@ class Task(Toy):
 
     def logits(self, model: Model, batch: Batch) -> Tensor:
         """How alike each left is to each right (B, B)."""
-        left, right = (model.encode(batch, side) for side in SIDES)
+        left, right = (model.encode(batch, side) for side in ("left", "right"))
         assert left is not None and right is not None
         return left.states.mean(1) @ right.states.mean(1).T
 
