@@ -217,8 +217,11 @@ class Engine:
 
         Without `log_probs`, which take a pass of their own, those of each hypothesis are empty.
         """
-        wanted = (Tokenizer.start, Tokenizer.end, FORBIDDEN)
-        if (request.start, request.end, request.forbidden) != wanted:
+        if (request.start, request.end, request.forbidden) != (
+            Tokenizer.start,
+            Tokenizer.end,
+            FORBIDDEN,
+        ):
             raise ValueError("the model was converted for other start, end or forbidden tokens")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")

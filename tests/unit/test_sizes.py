@@ -12,7 +12,7 @@ LARGER = {
     "tasks/language_model.py": 462,
     "tasks/classify.py": 395,
     "data/readers.py": 460,
-    "checks/findings.py": 459,
+    "doctor/findings.py": 459,
     "compare.py": 427,
     "recipe/config.py": 412,
     "interop/ctranslate2.py": 407,
