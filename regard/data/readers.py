@@ -58,10 +58,6 @@ class Policy:
     """A line of which one side is empty or only whitespace."""
 
 
-SKIP = Policy(broken="skip", empty="skip")
-"""Defects are reported, none is refused."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """A defect: where it is, what it is, and a glimpse of the line."""
@@ -98,11 +94,6 @@ class Report:
         for what, found in other.findings.items():
             self.counts[what] += other.counts[what]
             self.findings[what] = [*self.findings.get(what, []), *found][:KEPT]
-
-    def forget(self, what: str) -> None:
-        """Do not report a kind of defect that does no harm here."""
-        self.counts.pop(what, None)
-        self.findings.pop(what, None)
 
     def summary(self) -> list[str]:
         """Lines for a person: how many were used, then each kind of defect with its places."""

@@ -20,7 +20,7 @@ from regard.checks.sides import Where
 from regard.data import files
 from regard.data.held_out import NOTHING, HeldOut
 from regard.data.labels import BASE, TRAINING
-from regard.data.readers import SKIP, Policy, Report
+from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store, Writer
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Block, Raw, keep
@@ -52,7 +52,7 @@ class Plan:
     data: files.Config
     read: Callable[[files.Part, Policy, Report], Iterable[Example]]
     """Every example of a part's own files."""
-    policy: Policy = SKIP
+    policy: Policy = Policy(broken="skip", empty="skip")  # noqa: RUF009 - it is frozen
     """What becomes of what cannot be used: it is reported, and left out, refused or kept."""
     held_out: HeldOut = NOTHING
     """Which of the training files' examples belong to parts without own files."""

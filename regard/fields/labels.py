@@ -108,7 +108,9 @@ class Field(Base):
         return {self.name: token_column(len(self.labels) + 1)}
 
     def verify(self, store: Store, longest: int) -> None:
-        store.check(self.name, values=range(len(self.labels) + 1))
+        # One that nobody saw is none to learn: it can be in other parts alone.
+        least = int(Path(store.name).name == "train" and not self.several)
+        store.check(self.name, values=range(least, len(self.labels) + 1))
         agree(store, self.several or bool((store.lengths(self.name) == 1).all()))
 
     def numbers(self, names: Sequence[str], place: str, by: str = TRAINING) -> list[int]:

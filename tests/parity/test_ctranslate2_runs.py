@@ -303,7 +303,7 @@ def test_an_export_in_int8_says_how_near_it_is(predictor: front.Predictor, tmp_p
     folder, model = tmp_path / "export", predictor.model
     found = export.export(predictor.run, folder, "int8")
     sources = task.source.tokenizer.encode(task.references("validation")[0])
-    request = task.request(model, sources, [[]] * 16, list(range(16)))
+    request = task.translator.request(model, sources, [[]] * 16, list(range(16)))
     engine, search = ctranslate2.Engine(folder, workers=1), predictor.search()
     ours, theirs = native(model, sources, request, search), engine.find(sources, request, search)
     same = [a[0].tokens == b[0].tokens for a, b in zip(ours, theirs, strict=True)]

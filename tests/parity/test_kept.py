@@ -91,7 +91,7 @@ def test_a_shortlist_of_other_data_is_made_again(copied: Path):
     front.load(copied, shortlist=True)
     [engine] = (copied / "engines").iterdir()
     table = manifest.read(engine)
-    table["run"]["store/train.source.tokens"]["sha256"] = "0" * 64
+    table["run"]["store/train.source.00000.values"]["sha256"] = "0" * 64
     (engine / manifest.NAME).write_text(json.dumps(manifest.signed(table)))
     [note, _] = front.load(copied, shortlist=True).notes
     assert note == f"{engine}: vmap.txt was learnt from other data: the engine is made again"

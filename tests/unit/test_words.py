@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,21 @@ def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, sentences):
         put(tmp_path, columns, changed)
         with pytest.raises(UserError, match="not of the same texts"):
             Stored(tmp_path, "train", sides)
+
+
+def test_a_label_to_learn_that_nobody_saw_is_refused(tmp_path, texts):
+    """In the other parts it is one that counts as wrong."""
+    known = labels.Field("labels", labels.Config()).fit([["good"], ["bad"]])
+    several = replace(known, config=labels.Config(kind="several"))
+    rows = joined([texts, known], LINES, [["good"], ["odd"]])
+    assert [row["labels"] for row in rows] == [[2], [0]]
+    for part in ("train", "validation"):
+        with Writer(tmp_path / "store", part, columns_of([texts, known])) as writer:
+            writer.add(rows)
+    assert len(Stored(tmp_path, "validation", {"text": texts, "label": known})) == 2
+    assert len(Stored(tmp_path, "train", {"text": texts, "label": several})) == 2
+    with pytest.raises(UserError, match=r"train\.labels: not all are from 1 to 2"):
+        Stored(tmp_path, "train", {"text": texts, "label": known})
 
 
 def test_a_lexicon_comes_back(tmp_path, texts, sentences):
