@@ -142,8 +142,8 @@ def prepared(folder: Path, *changes: str, **counts: int) -> Run:
 
 def test_one_vocabulary_or_two(tmp_path: Path):
     apart = prepared(tmp_path / "apart").task
-    words = {"tokens": 4 + 9}
-    assert apart.sizes.fields == {"source": words, "target": words | {"outputs": 4 + 9}}
+    own = {"tokens": 4 + 9}
+    assert apart.sizes.fields == {"source": own, "target": own | {"outputs": 4 + 9}}
     assert not apart.sizes.shared
     joint = prepared(tmp_path / "joint", "tokenizer.joint=true", "model.tie=all")
     assert {size["tokens"] for size in joint.task.sizes.fields.values()} == {4 + 18}
