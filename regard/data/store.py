@@ -12,6 +12,7 @@ process ends without a word.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -111,6 +112,12 @@ class Flat:
             self._open[shard] = file
         return file
 
+    def view(self, column: Column) -> "Flat":
+        """The same bytes as items of another type of the same size."""
+        found = copy(self)
+        found.column, found._kind = column, column.kind
+        return found
+
     def pieces(self) -> Iterator[Array]:
         """All of it, a large piece at a time."""
         return (self[n : n + self._block] for n in range(0, len(self), self._block))
@@ -170,6 +177,11 @@ class Store:
         """Call columns by other names."""
         self.columns = {names.get(name, name): each for name, each in self.columns.items()}
         self._flat = {names.get(name, name): each for name, each in self._flat.items()}
+
+    def view(self, column: str, dtype: str) -> None:
+        """Take the bits of a column's numbers for those of another type of the same size."""
+        self.columns[column] = Column(dtype, self.columns[column].shape)
+        self._flat[column] = self._flat[column].view(self.columns[column])
 
     def __len__(self) -> int:
         return self._count

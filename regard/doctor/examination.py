@@ -71,7 +71,7 @@ def quick_check(recipe: Recipe, given: Run | None = None) -> list[Finding]:
 
 def check_prepared(recipe: Recipe, given: Run | None, raw: Mapping[str, Raw]) -> list[Finding]:
     """The same of what was read already; warnings, if nothing is an error."""
-    return passed(_quick(recipe, given, Kept(raw)))
+    return passed(_quick(recipe, given, Kept(raw, plan_of(recipe))))
 
 
 def _quick(recipe: Recipe, given: Run | None, source: Source | None = None) -> list[Finding]:

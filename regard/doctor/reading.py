@@ -45,16 +45,16 @@ class Files:
 
 
 class Kept:
-    """Those that were read to prepare a run."""
+    """Those that were read to prepare a run; what could not be used of a part is in its files."""
 
-    def __init__(self, raw: Mapping[str, Raw]) -> None:
-        self._raw = raw
+    def __init__(self, raw: Mapping[str, Raw], plan: Plan) -> None:
+        self._raw, self._files = raw, Files(plan)
 
     def examples(self, part: Name) -> Iterator[Example]:
-        return iter(self._raw[part])
+        return iter(self._raw[part]) if part in self._raw else self._files.examples(part)
 
     def report(self, part: Name) -> Report:
-        return self._raw[part].report
+        return self._raw[part].report if part in self._raw else self._files.report(part)
 
 
 def read(plan: Plan, source: Source, name: Name, limit: int) -> tuple[Part | None, list[Finding]]:

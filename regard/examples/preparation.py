@@ -99,8 +99,15 @@ class Plan:
             raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
-            raise UserError(f"held_out.{part}: no example is drawn: take a larger share")
+            drawn = "is drawn: take a larger share"
+            said = drawn if self._key(part).startswith("held_out") else "can be used"
+            raise UserError(f"{self._key(part)}: no example {said}")
         return found
+
+    def _key(self, part: str) -> str:
+        """What in a recipe says what a part is."""
+        share = part != "train" and not getattr(self.data, part)
+        return f"{'held_out' if share else 'data'}.{part}"
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
         for part in files.PARTS:
@@ -109,8 +116,7 @@ class Plan:
         raw = self._read(place)
         for name, found in raw.items():
             if not len(found):
-                key = f"held_out.{name}" if name != "train" else "data.train"
-                raise UserError(f"{key}: no example is left for the {name} part")
+                raise UserError(f"{self._key(name)}: no example is left for the {name} part")
         if check is not None:
             check(raw)
         for found in (raw[part] for part in ("train", "validation") if part in raw):
@@ -126,7 +132,7 @@ class Plan:
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
-        for path in place.glob("raw_*"):
+        for path in (*place.glob("raw_*"), *place.glob(".raw_*")):
             path.unlink()
         return report
 
@@ -134,13 +140,20 @@ class Plan:
         """What a task keeps besides, while all that was read is still there."""
 
     def _read(self, place: Path) -> dict[str, Raw]:
-        """All parts, each file once."""
+        """All parts, each file once; no test part of its own files that cannot be used, which is
+        nothing to training."""
         found: dict[str, Raw] = {}
         for part in self.parts:
             if part == "train" or getattr(self.data, part):
                 report = Report()
-                keep(place, part, self.fields, self.read(part, self.policy, report), report)
-                found[part] = Raw(place, part, self.fields)
+                try:
+                    keep(place, part, self.fields, self.read(part, self.policy, report), report)
+                except UserError:
+                    if part != "test":
+                        raise
+                    continue
+                made = Raw(place, part, self.fields)
+                found |= {part: made} if part != "test" or len(made) else {}
         if self.held_out:
             every = found["train"]
             belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)

@@ -11,6 +11,7 @@ import torch
 from regard.data import batching
 from regard.data.batching import Batches, Draw, Lengths
 from regard.data.store import Store
+from regard.errors import UserError
 from regard.examples.preparation import STORE, Fields
 from regard.fields import Row
 from regard.types import Batch
@@ -25,9 +26,20 @@ class Stored:
         self.store.rename(EARLIER)
         for field in self.fields:
             field.verify(self.store, longest)
+            self._check_types(field)
         found = (field.lengths(self.store) for field in self.fields)
         self.lengths: Lengths = np.stack([each for each in found if each is not None], 1)
         """(N, sides that have positions)."""
+
+    def _check_types(self, field: Any) -> None:
+        """Refuse columns of other kinds of numbers or shapes; how wide numbers are is no matter."""
+        for name, column in field.columns.items():
+            found = self.store.columns[name]
+            if (found.kind.kind, found.shape) != (column.kind.kind, column.shape):
+                raise UserError(
+                    f"the stored data cannot be read: {self.store.name}.{name} is of type "
+                    f"{found.dtype} instead of {column.dtype}. Start a new run from the recipe"
+                )
 
     def __len__(self) -> int:
         return len(self.store)

@@ -21,6 +21,9 @@ from regard.fields.labels import HINT
 from regard.fields.text import agree, token_column
 from regard.recipe import checked
 
+EARLIER = "labels"
+"""What earlier versions called the column of tags; there, numbers are kept as their bits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -132,7 +135,10 @@ class Field(Base):
         return {self.name: Column("f4") if self.real else token_column(len(self.names) + 1)}
 
     def verify(self, store: Store, longest: int) -> None:
+        store.rename({EARLIER: self.name})
         if self.real:
+            if self.name in store.columns and store.columns[self.name].dtype == "u4":
+                store.view(self.name, "f4")
             store.check(self.name, missing=True)
         else:
             store.check(self.name, values=range(len(self.names) + 1))

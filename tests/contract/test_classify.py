@@ -135,6 +135,7 @@ def test_every_encoder_learns_one_batch_by_heart(encoder: str, folder: Path, tmp
         write(tmp_path / f"{part}.tsv", rows)
     parts = {"dim": 16, "encoder": {"kind": encoder, **SMALL.get(encoder, {})}}
     made = table(tmp_path, model=parts) | {"held_out": {}}
+    del made["data"]["test"]
     task, model = untrained(made, tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     steps = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.03)
@@ -275,6 +276,27 @@ def test_data_that_cannot_be_learnt_from_leaves_no_run(tmp_path: Path, content: 
     with pytest.raises(UserError, match=said):
         Run.create(tmp_path / "run", from_table(made))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_test_file_that_is_not_there_is_named_before_training(folder: Path, tmp_path: Path):
+    made = table(folder)
+    made["data"] |= {"test": ["tets.tsv"]}
+    with pytest.raises(RecipeError, match=r"data\.test: .*tets\.tsv: there is no such file"):
+        Run.create(tmp_path / "run", from_table(made))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", ["", "praise\t\n"], ids=["none", "empty"])
+def test_a_test_part_that_cannot_be_used_is_nothing_to_training(
+    content: str, folder: Path, tmp_path: Path
+):
+    (tmp_path / "odd.tsv").write_text(content)
+    made = table(folder)
+    made["data"] |= {"test": [str(tmp_path / "odd.tsv")]}
+    run, _ = front.create(tmp_path / "run", from_table(made))
+    assert len(Store(run.folder / "store", "train")) > 400
+    names = [path.name for path in (run.folder / "store").iterdir()]
+    assert {name.split(".")[0] for name in names} == {"train", "validation"}, "nothing half read"
 
 
 def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):

@@ -183,6 +183,7 @@ def test_every_encoder_learns_one_batch_by_heart(encoder: str, crf: bool, tmp_pa
         "head": {"crf": crf},
     }
     made = table(tmp_path, model=parts) | {"held_out": {}}
+    del made["data"]["test"]
     task, model = untrained(made, tmp_path / "run")
     batch = task.batches(1).at(Position(0, 0))
     assert batch.targets == 12

@@ -18,6 +18,8 @@ import numpy as np
 SPECIAL = 4
 END = 2
 UNKNOWN = 3
+LABELS = ("labels", "tags")
+"""How columns of what is learnt to be said are called."""
 Table = dict[str, Any]
 
 
@@ -326,6 +328,8 @@ def values(before: Path, now: Path) -> None:
     part, kind, _, _ = now.name.split(".")
     data = now.read_bytes()
     must(len(data) == before.stat().st_size)
+    if part == "watched":
+        return texts(now.with_suffix(".lengths"), data)
     dtype = strict(before.with_name(f"{part}.json"))["columns"][kind]["dtype"]
     if dtype == "bool":
         must(set(data) <= {0, 1})
@@ -340,11 +344,22 @@ def lengths(before: Path, now: Path) -> None:
     must(len(found) == len(old) and sum(found) == sum(old))
     part, kind, _, _ = now.name.split(".")
     columns = strict(before.with_name(f"{part}.json"))["columns"]
-    if "labels" in columns:
+    if part == "watched":
+        return texts(now, now.with_suffix(".values").read_bytes())
+    if "labels" in columns or "tags" in columns:
         must(found == old)  # else they are not of the same words
     if kind == "target" and not (before.parents[1] / "source.tokenizer.json").is_file():
         data = now.with_suffix(".values").read_bytes()
         ends(now, np.frombuffer(data, np.dtype(columns[kind]["dtype"]).newbyteorder("<")))
+
+
+def texts(path: Path, data: bytes) -> None:
+    """Each is UTF-8, and as long as the file of lengths says."""
+    place = 0
+    for length in np.frombuffer(path.read_bytes(), "<u4").tolist():
+        data[place : place + length].decode()
+        place += length
+    must(place == len(data))
 
 
 def ends(path: Path, found: np.ndarray[Any, Any]) -> None:
@@ -355,13 +370,13 @@ def ends(path: Path, found: np.ndarray[Any, Any]) -> None:
 
 def numbers(before: Path, now: Path, part: str, kind: str, found: np.ndarray[Any, Any]) -> None:
     """A count of pieces or letters must be what it was; tokens and labels may be others."""
-    run = before.parents[1]
+    run, kind = before.parents[1], kind.removeprefix("source_")
     must(kind not in ("pieces", "letters") or now.read_bytes() == before.read_bytes())
     if found.dtype.kind == "f":
-        must(not (np.isinf(found) if kind == "labels" else ~np.isfinite(found)).any())
+        must(not (np.isinf(found) if kind in LABELS else ~np.isfinite(found)).any())
     elif kind == "text":
         now.read_bytes().decode()
-    elif kind == "labels":
+    elif kind in LABELS:
         table = strict(run / "labels.json")
         one = 'task = "classify"' in (run / "recipe.toml").read_text(encoding="utf-8")
         low, high = one and part == "train", len(table["names"]) + 1
