@@ -7,7 +7,6 @@ ROOT, FILE, TASK = 10, 400, 300
 """Modules at the package's root; lines of a file; lines of a task."""
 LARGER = {
     "tasks/translate.py": 565,
-    "tasks/forecast.py": 515,
     "tasks/tag.py": 463,
     "tasks/language_model.py": 462,
     "tasks/classify.py": 395,
