@@ -33,8 +33,9 @@ def read(
     window, names, known = by.window, list(found.names), past.last(found, name)
     values = torch.from_numpy(past.standardised(known, name))[None].to(by.model.device)
     with torch.inference_mode():
-        mean, deviation = by.forecast(values, window.horizon, paths)
-    ends = past.ends(mean[0].cpu().numpy(), deviation[0].cpu().numpy(), reach)
+        normal = by.forecast(values, window.horizon, paths)
+    mean, deviation = (each[0].cpu().numpy() for each in normal)
+    ends = past.ends(mean, deviation, reach)
     row = {past.name: known}
     said, seen = future.positions(row), names[-1:] if window.independent else names
     return Reading(
@@ -78,10 +79,10 @@ def _means(by: Forecaster, past: Field, values: Float[Tensor, "1 S C"]) -> Measu
 
     def measure(scores: Float[Tensor, "B O"]) -> Float[Tensor, "B T C"]:
         centre, scale = normalised
-        said = scores.float()[:, : steps * seen].view(-1, steps, seen)
-        mean: Tensor = said * scale + centre
+        mean = scores.float()[:, : steps * seen].view(-1, steps, seen) * scale + centre
         offset, deviation = (x.to(mean.device) for x in standard)
-        return mean * deviation + offset
+        found: Tensor = mean * deviation + offset
+        return found
 
     return measure
 

@@ -114,11 +114,11 @@ class Forecaster:
         rows, back = [], self.window.look_back
         with torch.inference_mode():
             for first in range(0, len(starts), batch):
-                some = self.window.cut(values, starts[first : first + batch], steps)
-                both = torch.from_numpy(some)
-                past = both[:, :back].to(self.model.device)
-                mean, deviation = self.forecast(past, steps, paths)
-                rows.append((both[:, back:], mean.cpu(), deviation.cpu()))
+                cut = self.window.cut(values, starts[first : first + batch], steps)
+                both = torch.from_numpy(cut)
+                past, future = both[:, :back], both[:, back:]
+                mean, deviation = self.forecast(past.to(self.model.device), steps, paths)
+                rows.append((future, mean.cpu(), deviation.cpu()))
         return Forecasts(*(torch.cat(column) for column in zip(*rows, strict=True)))
 
     def log_densities(self, values: Float[Tensor, "N C"]) -> Iterator[float]:

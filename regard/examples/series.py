@@ -92,8 +92,9 @@ class Stored:
 
     def starts(self, part: str, steps: int) -> NDArray[np.int64]:
         """Where the futures of a part's windows begin."""
-        rows = self._field.standard.parts[part]
-        starts: NDArray[np.int64] = self._field.window.starts(rows, steps)
+        starts: NDArray[np.int64] = self._field.window.starts(
+            self._field.standard.parts[part], steps
+        )
         if not len(starts):
             raise UserError(f"data.{part}: it has no row, or too few for a window")
         return starts

@@ -41,7 +41,7 @@ class Config:
 
     def spans(self, length: int) -> list[tuple[int, int]]:
         """The steps that each position holds, from and up to, of `length` steps: the last position
-        ends with the last step. What the first one lacks before the first step is not among them."""
+        ends with the last step. What the first one lacks before the first step is left out."""
         stride, count = self.stride or self.patch, self.positions(length)
         ends = [length - (count - 1 - n) * stride for n in range(count)]
         return [(max(0, end - self.patch), end) for end in ends]
