@@ -13,12 +13,15 @@ which no token of any kind does, so the text "<end>" is just five characters.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import (
     Regex,
     Tokenizer as Library,
@@ -29,6 +32,7 @@ from tokenizers import (
     trainers,
 )
 
+from regard.data import chunks
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
 from regard.recipe.checked import Table
@@ -100,6 +104,8 @@ class Tokenizer:
         """Tokens that texts become."""
         # The first word of a text is spelt like any other, with a blank before it.
         self._prefix = " " if tree["pre_tokenizer"]["type"] == "Sequence" else ""
+        cut = chunks.cut_of(tree["pre_tokenizer"], WORDS, MARKS)
+        self._encoded = chunks.Encoder(cut, self._numbers, len(self))
 
     @classmethod
     def train(cls, config: Config, lines: Iterable[str]) -> "Tokenizer":
@@ -126,16 +132,23 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Tokens of each line, without start and end."""
-        texts = [self._prefix + line if line else "" for line in lines]
+        flat, lengths = self.encode_flat(lines)
+        symbols, ends = flat.tolist(), np.cumsum(lengths).tolist()
+        return [symbols[first:end] for first, end in pairwise([0, *ends])]
+
+    def encode_flat(self, lines: Sequence[str]) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+        """The same as one array, and how many tokens each line has: much the quickest for many."""
+        rows, kind = self._encoded(lines), self._encoded.kind
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows)) // kind.itemsize
+        return np.frombuffer(b"".join(rows), kind), lengths
+
+    def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def words(self, line: str) -> list[str]:
         """The line as it is cut before tokens are looked up: for whole words, the words."""
-        cut, normal = self._library.pre_tokenizer, self._library.normalizer
-        line = self._prefix + line if line else ""
-        text = normal.normalize_str(line) if normal else line
-        return [word for word, _ in cut.pre_tokenize_str(text)]
+        return _cut(self._library, self._prefix + line if line else "")
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""
@@ -184,7 +197,7 @@ def _train(config: Config, lines: Iterable[str]) -> str:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     match config.kind:
         case "bpe" | "unigram":
-            return _subword(config, (" " + line for line in lines)).to_str()
+            return _subword(config, lines).to_str()
         case "bytes":
             model = models.BPE(_specials_first(sorted(_BYTE_OF)), [])
             return _around(model, config).to_str()
@@ -221,21 +234,35 @@ def _marks() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
 
 
-def _subword(config: Config, lines: Iterator[str]) -> Library:
-    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes."""
-    library = _around(models.BPE() if config.kind == "bpe" else models.Unigram(), config)
+def _subword(config: Config, lines: Iterable[str]) -> Library:
+    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes.
+
+    BPE learns from counts of pieces alone, so that these are counted here, chunk by chunk, and the
+    library reads nothing but them; a unigram model has them in the order of the text.
+    """
     options: dict[str, Any] = {
         "vocab_size": config.vocabulary,
         "special_tokens": SPECIAL,
         "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
         "show_progress": False,
     }
-    if config.kind == "bpe":
-        library.train_from_iterator(lines, trainers.BpeTrainer(**options))
-    else:
+    if config.kind == "unigram":
+        library = _around(models.Unigram(), config)
         trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **options)
-        library.train_from_iterator(lines, trainer)
-    return _without_added(library, config.vocabulary)
+        library.train_from_iterator((" " + line for line in lines), trainer)
+        return _without_added(library, config.vocabulary)
+    whole, counter = _around(models.BPE(), config), Library(models.BPE())
+    cut = chunks.RUNS_OF_BLANKS if config.split == "words" else chunks.BLANKS
+    text = chunks.repeated(chunks.counted(cut, lines), lambda chunk: _cut(whole, " " + chunk))
+    counter.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    counter.train_from_iterator(text, trainers.BpeTrainer(**options))
+    return _without_added(_around(counter.model, config), config.vocabulary)
+
+
+def _cut(library: Library, text: str) -> list[str]:
+    """The pieces that tokens do not cross."""
+    normal = library.normalizer.normalize_str(text) if library.normalizer else text
+    return [piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(normal)]
 
 
 def _without_added(library: Library, size: int) -> Library:
