@@ -14,9 +14,10 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding, Rotary
-from regard.layers.probe import probe, scope
+from regard.layers.probe import probe, scope, watched
 from regard.layers.residual import Residual, normalisation
 from regard.layers.short_attention import HIDDEN, hide, suits
+from regard.layers.single_step import Block as Bound, bind
 from regard.layers.transformer import Config
 from regard.types import Sequence
 
@@ -33,6 +34,8 @@ class State:
     """What may be seen of the memory; None: all."""
     read: int | Int[Tensor, "R"] = 0
     """How many tokens: all rows, or each."""
+    blocks: tuple[Bound, ...] = ()
+    """What single steps compute with; nothing where they go the general way."""
 
     @property
     def rows(self) -> int:
@@ -44,7 +47,7 @@ class State:
 
     def select(self, rows: Int[Tensor, "R2"]) -> "State":
         read = self.read if isinstance(self.read, int) else self.read.index_select(0, rows)
-        return State(self.past.select(rows), self.memory, self.mask, read)
+        return State(self.past.select(rows), self.memory, self.mask, read, self.blocks)
 
     def keep(self, sentences: Int[Tensor, "B2"]) -> "State":
         beams = self.rows // self.sentences
@@ -54,7 +57,7 @@ class State:
             (k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memory
         )
         mask = None if self.mask is None else self.mask.index_select(0, sentences)
-        return State(self.past.keep(sentences, rows), memory, mask, read)
+        return State(self.past.keep(sentences, rows), memory, mask, read, self.blocks)
 
     def expand(self, beams: int) -> "State":
         read = self.read if isinstance(self.read, int) else self.read.repeat_interleave(beams)
@@ -70,7 +73,7 @@ class State:
             each = (torch.as_tensor(s.read, device=device).expand(s.rows) for s in states)
             read = [torch.cat(list(each))]
         past, memory = joined([s.past for s in states]), joined_caches([s.memory for s in states])
-        return State(past, memory, _joined_masks(states), read[0])
+        return State(past, memory, _joined_masks(states), read[0], self.blocks)
 
     def detach(self) -> "State":
         memory = tuple((k.detach(), v.detach()) for k, v in self.memory)
@@ -161,24 +164,36 @@ class Decoder(nn.Module):
 
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
+        blocks = self._bound(memory is not None)
         if memory is None:
-            return State(Past(rows, rows), (), None)
+            return State(Past(rows, rows), (), None, 0, blocks)
         crosses: list[Any] = [block.cross for block in self.blocks]
         projected = tuple(cross.project(memory.states) for cross in crosses)
         if not torch.is_grad_enabled() and not bool(memory.mask.any(1).all()):
             # To see nothing is to see zeros: the kernel for single steps need not know.
             real = memory.mask[:, None, :, None]
             projected = tuple((k, v * real) for k, v in projected)
-        return State(Past(rows, rows), projected, _hidden(memory, projected))
+        return State(Past(rows, rows), projected, _hidden(memory, projected), 0, blocks)
+
+    def _bound(self, cross: bool) -> tuple[Bound, ...]:
+        if torch.is_grad_enabled() or self.rotary is not None:
+            return ()
+        return tuple(bind(block, cross=cross) for block in self.blocks)
 
     def forward(
         self, tokens: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], State]:
         length = tokens.shape[1]
         x = self.position(self.embedding(tokens), state.read)
+        if (
+            length == 1
+            and state.blocks
+            and not (self.training or torch.is_grad_enabled() or watched())
+        ):
+            return self._step(x, state)
         x = self.dropout(probe("input", x))
         past, bias = state.past.grown(length) if state.past.places else (state.past, None)
-        state = State(past, state.memory, state.mask, state.read)
+        state = State(past, state.memory, state.mask, state.read, state.blocks)
         caches: list[Cache] = []
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
@@ -186,7 +201,22 @@ class Decoder(nn.Module):
                 x = probe("output", x)
             caches.append(cache)
         past = past.written(caches)
-        return self.norm(x), State(past, state.memory, state.mask, state.read + length)
+        read = state.read + length
+        return self.norm(x), State(past, state.memory, state.mask, read, state.blocks)
+
+    def _step(
+        self, x: Float[Tensor, "R 1 D"], state: State
+    ) -> tuple[Float[Tensor, "R 1 D"], State]:
+        """The same for one token of each row, in few calls."""
+        past, blocks, y = state.past, state.blocks, x.squeeze(1)
+        if not past.places:
+            past = past.opened(len(blocks), blocks[0].heads, y)
+        past, bias = past.grown(1)
+        for number, block in enumerate(blocks):
+            memory = state.memory[number] if state.memory else None
+            y = block.step(y, past, number, bias, memory, state.mask)
+        state = State(past, state.memory, state.mask, state.read + 1, blocks)
+        return self.norm(y)[:, None], state
 
     def carry(self, state: State) -> dict[str, Tensor]:
         """Nothing: positions are counted from where a state begins, so each text has its own."""

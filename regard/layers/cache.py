@@ -114,6 +114,11 @@ class Past(NamedTuple):
             -1, heads, -1, -1
         ).contiguous()
 
+    def opened(self, layers: int, heads: int, like: Float[Tensor, "R D"]) -> "Past":
+        """The same that has read nothing, with a room for what it will read."""
+        nothing = like.new_empty(self.sentences, heads, 0, like.shape[1] // heads)
+        return self._replace(room=Room(((nothing, nothing),) * layers, LEAST))
+
     def begun(self, caches: list[Cache]) -> "Past":
         """What was read first: keys and values (R, H, T, K) of each layer."""
         rows, heads, length, dim = caches[0][0].shape

@@ -56,20 +56,22 @@ def cross_attention(
     if torch.is_grad_enabled():
         result: Tensor = _Attention.apply(query, key, value, heads, bias)  # type: ignore[no-untyped-call]
         return result
-    return _lean(query, key, value, bias)
+    batch, length, _ = query.shape
+    return few_queries(query.view(batch, length, heads, -1).transpose(1, 2), key, value, bias)
 
 
-def _lean(
-    query: Float[Tensor, "B T D"],
+def few_queries(
+    query: Float[Tensor, "B H T K"],
     key: Float[Tensor, "B H S K"],
     value: Float[Tensor, "B H S K"],
     bias: Float[Tensor, "#B #H #T S"] | None,
 ) -> Float[Tensor, "B T D"]:
-    """The same without gradients, in few operations: a step of a search is made of short ones."""
-    batch, heads, keys, dim = key.shape
-    length, flat = query.shape[1], (batch * heads, keys, dim)
-    q = query.view(batch, length, heads, dim).transpose(1, 2).reshape(batch * heads, length, dim)
-    k, v = key.reshape(flat), value.reshape(flat)
+    """Z without gradients, heads side by side, in few operations: a step of a search is made of
+    short ones."""
+    batch, heads, length, dim = query.shape
+    keys = key.shape[2]
+    q = query.reshape(-1, length, dim)
+    k, v = key.reshape(-1, keys, dim), value.reshape(-1, keys, dim)
     scale = 1 / math.sqrt(dim)
     if bias is None:
         scores = torch.baddbmm(q.new_empty(()), q, k.transpose(1, 2), beta=0, alpha=scale)
@@ -77,8 +79,8 @@ def _lean(
         # Nothing is copied where the bias has been made for each head.
         hidden = bias.expand(batch, heads, -1, -1).reshape(batch * heads, -1, keys)
         scores = torch.baddbmm(hidden, q, k.transpose(1, 2), alpha=scale)
-    z = torch.bmm(scores.softmax(-1), v)
-    return z.view(batch, heads, length, dim).transpose(1, 2).reshape(query.shape)
+    z = torch.bmm(scores.softmax(-1), v).view(query.shape)
+    return z.transpose(1, 2).reshape(batch, length, -1)
 
 
 def hide(mask: Tensor) -> Tensor:

@@ -1,0 +1,130 @@
+"""One token of each row through the blocks of a Transformer's decoder, in few calls.
+
+A step of a search is some hundred operations of a few microseconds, and most of that is not
+arithmetic: it is the way through modules, and views of views. So what a block computes with is
+looked up once for all steps of a search. The equations are those of `decoders.transformer.Block`,
+which learns, reads whole texts and can be watched:
+
+    x ← x + attention(norm(x)),   x ← x + cross(norm(x)),   x ← x + feedforward(norm(x))
+
+or, post-norm, the norm of each sum instead.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.layers import short_attention
+from regard.layers.cache import Cache, Past
+from regard.layers.feedforward import ACTIVATIONS, FeedForward
+
+FEW = 4
+"""Up to so many sentences PyTorch's one call is faster than our own few."""
+Map = Callable[[Tensor], Tensor]
+"""(R, I) → (R, O)."""
+
+
+class Attention(NamedTuple):
+    """What stands around the heads of one attention."""
+
+    norm: Map
+    project: Map
+    """To queries, in self-attention to keys and values, too."""
+    output: Map
+
+
+class Block(NamedTuple):
+    """What one block computes with."""
+
+    pre: bool
+    heads: int
+    attention: Attention
+    cross: Attention | None
+    norm: Map
+    feedforward: Map
+
+    def step(
+        self,
+        x: Float[Tensor, "R D"],
+        past: Past,
+        number: int,
+        bias: Float[Tensor, "B H W N"] | None,
+        memory: Cache | None,
+        mask: Tensor | None,
+    ) -> Float[Tensor, "R D"]:
+        """`past` has places for x in its layer `number`; `bias` is what x does not see of it,
+        `mask` what it may see of the memory, or a bias, too."""
+        norm, project, output = self.attention
+        packed = project(norm(x) if self.pre else x)
+        parts = packed.view(past.sentences, -1, 3, self.heads, x.shape[1] // self.heads)
+        parts = parts.permute(2, 0, 3, 1, 4)  # (3, B, H, W, K)
+        x = x + output(_heads(parts[0], past.write(number, parts[1:]), bias).view(x.shape))
+        x = x if self.pre else norm(x)
+        if self.cross is not None and memory is not None:
+            norm, project, output = self.cross
+            query = project(norm(x) if self.pre else x)
+            query = query.view(past.sentences, -1, self.heads, x.shape[1] // self.heads)
+            x = x + output(_heads(query.transpose(1, 2), memory, mask).view(x.shape))
+            x = x if self.pre else norm(x)
+        if self.pre:
+            return x + self.feedforward(self.norm(x))
+        return self.norm(x + self.feedforward(x))
+
+
+def bind(block: Any, *, cross: bool) -> Block:
+    """What a block of `decoders.transformer` computes with."""
+
+    def attention(name: str, projection: str) -> Attention:
+        inner, around = getattr(block, name), getattr(block, f"around_{name}")
+        return Attention(
+            _norm(around.norm), _linear(getattr(inner, projection)), _linear(inner.output)
+        )
+
+    around = block.around_feedforward
+    return Block(
+        around.pre,
+        block.attention.heads,
+        attention("attention", "query_key_value"),
+        attention("cross", "query") if cross else None,
+        _norm(around.norm),
+        _feedforward(block.feedforward),
+    )
+
+
+def _linear(layer: nn.Linear) -> Map:
+    return partial(F.linear, weight=layer.weight, bias=layer.bias)
+
+
+def _norm(layer: nn.Module) -> Map:
+    if not isinstance(layer, nn.LayerNorm):
+        return layer
+    return partial(
+        torch.layer_norm,
+        normalized_shape=layer.normalized_shape,
+        weight=layer.weight,
+        bias=layer.bias,
+        eps=layer.eps,
+    )
+
+
+def _feedforward(layer: FeedForward) -> Map:
+    if layer.gate is not None:
+        return layer
+    up, down, activation = _linear(layer.up), _linear(layer.down), ACTIVATIONS[layer.activation]
+    return lambda x: down(activation(up(x)))
+
+
+def _heads(
+    query: Float[Tensor, "B H W K"], cache: Cache, mask: Tensor | None
+) -> Float[Tensor, "B W D"]:
+    """What all heads see, side by side."""
+    key, value = cache
+    if len(query) <= FEW or not short_attention.suits(query, key.shape[2]):
+        return F.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+    bias = short_attention.hide(mask) if mask is not None and mask.dtype == torch.bool else mask
+    return short_attention.few_queries(query, key, value, bias)
