@@ -2,8 +2,8 @@
 
     bpe, unigram   pieces of words over bytes: any text is covered and comes back unchanged
     word           what stands between whitespace, or words and punctuation marks by themselves;
-                   what was not seen becomes the unknown symbol
-    character      Unicode characters; what was not seen becomes the unknown symbol
+                   what was not seen becomes the unknown token
+    character      Unicode characters; what was not seen becomes the unknown token
     bytes          UTF-8 bytes: 256 tokens, no training, any text comes back unchanged
 
 Special tokens have numbers but no spelling that text could match: their names hold a blank,
@@ -12,68 +12,32 @@ which no token of any kind does, so the text "<end>" is just five characters.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import (
-    Regex,
-    Tokenizer as Library,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    trainers,
-)
+from tokenizers import Tokenizer as Library, models
 
 from regard.data import chunks
-from regard.errors import RecipeError, UserError
+from regard.data.tokenizer_training import (
+    BYTE_OF,
+    MARKS,
+    SPECIAL,
+    UNKNOWN,
+    WORDS,
+    Config as Config,
+    around,
+    pieces as cut_pieces,
+    specials_first,
+    train,
+)
+from regard.errors import UserError
 from regard.recipe import checked
 from regard.recipe.checked import Table
-from regard.recipe.values import Count, Symbols
-
-SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
-UNKNOWN = " <unknown>"
-
-# A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
-WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
-# Words with their apostrophes (don't), and any other mark as often as it is repeated (!!!).
-MARKS = r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*|([^\s\p{L}\p{M}\p{N}])\1*"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """How text is cut into tokens."""
-
-    kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
-    """What a token is."""
-    vocabulary: Symbols = 8000
-    """Number of tokens, special ones included, that training aims at (not for bytes)."""
-    joint: bool = True
-    """One vocabulary for source and target, or one for each."""
-    split: Literal["words", "whitespace", "punctuation"] = "words"
-    """Pieces never cross the border of a word; for text that is tokenised already, of a blank.
-    For whole words: punctuation parts from them, for tasks that only read the text."""
-    lowercase: bool = False
-    """Fold to lower case first (what comes out is lower case, too)."""
-    min_frequency: Count = 1
-    """Words and characters seen less often than this are unknown."""
-
-    def __post_init__(self) -> None:
-        if self.split == "punctuation" and self.kind != "word":
-            raise RecipeError(f"split: 'punctuation' is for kind = 'word', not {self.kind!r}")
-        least = {"bpe": len(_BYTE_OF), "unigram": len(_BYTE_OF), "bytes": -len(SPECIAL)}
-        if self.vocabulary < len(SPECIAL) + least.get(self.kind, 1):
-            raise RecipeError(
-                f"vocabulary: {self.vocabulary} is too small for {self.kind}: "
-                f"{len(SPECIAL)} special symbols and {least.get(self.kind, 1)} more must have room"
-            )
 
 
 class Tokenizer:
@@ -110,7 +74,7 @@ class Tokenizer:
     @classmethod
     def train(cls, config: Config, lines: Iterable[str]) -> "Tokenizer":
         """A tokenizer for the text in `lines`, which is read once."""
-        return cls(_train(config, lines))
+        return cls(train(config, lines))
 
     @classmethod
     def load(cls, path: Path, config: Config | None = None) -> "Tokenizer":
@@ -148,7 +112,7 @@ class Tokenizer:
 
     def words(self, line: str) -> list[str]:
         """The line as it is cut before tokens are looked up: for whole words, the words."""
-        return _cut(self._library, self._prefix + line if line else "")
+        return cut_pieces(self._library, self._prefix + line if line else "")
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""
@@ -185,120 +149,11 @@ class Tokenizer:
 @lru_cache(maxsize=2**16)
 def _readable(piece: str) -> str:
     """What a piece over bytes says; most of any output is made of the same few."""
-    data = bytes(_BYTE_OF[glyph] for glyph in piece)
+    data = bytes(BYTE_OF[glyph] for glyph in piece)
     try:
         return data.decode().replace(" ", "▁")
     except UnicodeDecodeError:
         return "".join(chr(b) if 32 < b < 127 else f"<{b:02X}>" for b in data)
-
-
-def _train(config: Config, lines: Iterable[str]) -> str:
-    # Merges are found by threads whose number must not matter; words are counted in order.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    match config.kind:
-        case "bpe" | "unigram":
-            return _subword(config, lines).to_str()
-        case "bytes":
-            model = models.BPE(_specials_first(sorted(_BYTE_OF)), [])
-            return _around(model, config).to_str()
-        case "word" | "character":
-            return _whole(config, lines).to_str()
-
-
-def _around(model: Any, config: Config) -> Library:
-    """All that stands around a model: what folds, cuts and joins again."""
-    library = Library(model)
-    if config.lowercase:
-        library.normalizer = normalizers.Sequence([normalizers.Lowercase()])
-    bytewise = pre_tokenizers.ByteLevel(False, use_regex=False)
-    match config.kind:
-        case "bpe" | "unigram":
-            words = pre_tokenizers.Split(Regex(WORDS), "isolated")
-            blanks = pre_tokenizers.Split(" ", "merged_with_next")
-            cut = words if config.split == "words" else blanks
-            library.pre_tokenizer = pre_tokenizers.Sequence([cut, bytewise])
-            library.decoder = decoders.ByteLevel()
-        case "bytes":
-            library.pre_tokenizer = bytewise
-            library.decoder = decoders.ByteLevel()
-        case "word":
-            apart = config.split == "punctuation"
-            library.pre_tokenizer = _marks() if apart else pre_tokenizers.WhitespaceSplit()
-        case "character":
-            library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
-            library.decoder = decoders.Fuse()
-    return library
-
-
-def _marks() -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
-
-
-def _subword(config: Config, lines: Iterable[str]) -> Library:
-    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes.
-
-    BPE learns from counts of pieces alone, so that these are counted here, chunk by chunk, and the
-    library reads nothing but them; a unigram model has them in the order of the text.
-    """
-    options: dict[str, Any] = {
-        "vocab_size": config.vocabulary,
-        "special_tokens": SPECIAL,
-        "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
-        "show_progress": False,
-    }
-    if config.kind == "unigram":
-        library = _around(models.Unigram(), config)
-        trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **options)
-        library.train_from_iterator((" " + line for line in lines), trainer)
-        return _without_added(library, config.vocabulary)
-    whole, counter = _around(models.BPE(), config), Library(models.BPE())
-    cut = chunks.RUNS_OF_BLANKS if config.split == "words" else chunks.BLANKS
-    text = chunks.repeated(chunks.counted(cut, lines), lambda chunk: _cut(whole, " " + chunk))
-    counter.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    counter.train_from_iterator(text, trainers.BpeTrainer(**options))
-    return _without_added(_around(counter.model, config), config.vocabulary)
-
-
-def _cut(library: Library, text: str) -> list[str]:
-    """The pieces that tokens do not cross."""
-    normal = library.normalizer.normalize_str(text) if library.normalizer else text
-    return [piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(normal)]
-
-
-def _without_added(library: Library, size: int) -> Library:
-    """Special tokens keep their numbers and lose their spelling; missing bytes are added."""
-    tree = json.loads(library.to_str())
-    tree["added_tokens"] = []
-    if tree["model"]["type"] == "Unigram":
-        tree["model"]["vocab"] = _complete(tree["model"]["vocab"], size)
-    return Library.from_str(json.dumps(tree))
-
-
-def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
-    """Pieces and their log-probabilities with every byte among them, the least likely left out."""
-    known = {piece for piece, _ in vocabulary}
-    worst = min(score for _, score in vocabulary)
-    whole = vocabulary + [[g, worst - 1.0] for g in sorted(_BYTE_OF) if g not in known]
-    longer = [entry for entry in whole[len(SPECIAL) :] if len(entry[0]) > 1]
-    longer.sort(key=lambda entry: entry[1])
-    gone = {piece for piece, _ in longer[: max(0, len(whole) - size)]}
-    return [entry for entry in whole if entry[0] not in gone]
-
-
-def _whole(config: Config, lines: Iterable[str]) -> Library:
-    """Words or characters by falling frequency, then in alphabetical order."""
-    lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
-    marks, apart = _marks(), config.split == "punctuation"
-    counts: dict[str, int] = {}
-    for line in lines:
-        folded = lower.normalize_str(line) if config.lowercase else line
-        whole = [word for word, _ in marks.pre_tokenize_str(folded)] if apart else folded.split()
-        for symbol in whole if config.kind == "word" else folded:
-            counts[symbol] = counts.get(symbol, 0) + 1
-    ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-    often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
-    vocabulary = _specials_first(often[: max(0, config.vocabulary - len(SPECIAL))])
-    return _around(models.WordLevel(vocabulary, unk_token=UNKNOWN), config)
 
 
 # What was saved
@@ -320,7 +175,7 @@ def _checked(tree: Table, config: Config | None) -> list[str]:
     fine = pieces[: len(SPECIAL)] == SPECIAL and len({*pieces}) == len(pieces) and "" not in own
     match kind:
         case "bpe" | "unigram" | "bytes":
-            fine = fine and single == _BYTE_OF.keys() >= {*"".join(own)}
+            fine = fine and single == BYTE_OF.keys() >= {*"".join(own)}
         case "character":
             fine = fine and len(single) == len(own)
         case "word":
@@ -379,7 +234,7 @@ def _agrees(given: Any, wanted: Any) -> bool:
 @cache
 def _form(config: Config) -> str:
     """What training with these settings makes, without the vocabulary, as JSON."""
-    special: Any = _specials_first(())
+    special: Any = specials_first(())
     match config.kind:
         case "bpe" | "bytes":
             model: Any = models.BPE(special, [])
@@ -387,7 +242,7 @@ def _form(config: Config) -> str:
             model = models.Unigram([(name, 0.0) for name in special], Tokenizer.unknown, False)
         case "word" | "character":
             model = models.WordLevel(special, unk_token=UNKNOWN)
-    tree = json.loads(_around(model, config).to_str())
+    tree = json.loads(around(model, config).to_str())
     for key in ("vocab", "merges"):
         tree["model"].pop(key, None)
     return json.dumps(tree)
@@ -404,17 +259,3 @@ def _forms() -> dict[str, str]:
         if kind == "word" or split != "punctuation"
     ]
     return {_form(config): config.kind for config in every}
-
-
-def _specials_first(symbols: Sequence[str]) -> dict[str, int]:
-    return {symbol: n for n, symbol in enumerate([*SPECIAL, *symbols])}
-
-
-def _byte_glyphs() -> dict[str, int]:
-    """The library writes byte b as a printable character: itself, or the next free one from 256."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [b for b in range(256) if b not in plain]
-    return {chr(b): b for b in plain} | {chr(256 + n): b for n, b in enumerate(others)}
-
-
-_BYTE_OF = _byte_glyphs()

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.readers import Broken, excerpt, lines
-from regard.data.tokenizers import SPECIAL, Tokenizer
+from regard.data.tokenizer_training import SPECIAL
+from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 
 SHOWN = 5
@@ -74,6 +75,7 @@ def _words(tokenizer: Tokenizer) -> list[str]:
 
 
 def _own(words: list[str]) -> Iterator[tuple[int, str]]:
+    """Without special tokens, which come first."""
     return islice(enumerate(words), len(SPECIAL), None)
 
 

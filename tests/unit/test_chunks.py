@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 
-from regard.data import chunks, tokenizers
-from regard.data.tokenizers import SPECIAL, Config, Tokenizer
+from regard.data import chunks, tokenizer_training
+from regard.data.tokenizer_training import SPECIAL
+from regard.data.tokenizers import Config, Tokenizer
 
 TEXT = [
     "a red house, and the old man's dog", "the  old\u00a0house ", " leading", "tab\tin it", "",
@@ -96,13 +97,13 @@ def test_a_large_vocabulary_has_wider_numbers():
 def test_bpe_is_trained_as_the_library_does(config: Config, lines: list[str]):
     """On whole lines, each with a blank before it."""
     lines = [*lines, *TEXT]
-    library: Any = tokenizers._around(models.BPE(), config)
+    library: Any = tokenizer_training.around(models.BPE(), config)
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary, special_tokens=SPECIAL, show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )  # fmt: skip
     library.train_from_iterator([" " + line for line in lines], trainer)
-    wanted = tokenizers._without_added(library, config.vocabulary).to_str()
+    wanted = tokenizer_training._without_added(library, config.vocabulary).to_str()
     assert Tokenizer.train(config, iter(lines)).json == wanted
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regard.data.tokenizers import SPECIAL, Config, Tokenizer
+from regard.data.tokenizer_training import SPECIAL
+from regard.data.tokenizers import Config, Tokenizer
 from regard.errors import RecipeError, UserError
 from tests.fault.forger import EXPLOSIVE, dumped
 

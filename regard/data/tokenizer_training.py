@@ -1,0 +1,186 @@
+"""A tokenizer learns from text: which tokens there are, and what stands around them.
+
+bpe, unigram   merges, or pieces and their probabilities, over bytes
+word, character   what is seen often enough
+bytes          nothing is learnt
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tokenizers import (
+    Regex,
+    Tokenizer as Library,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+
+from regard.data import chunks
+from regard.errors import RecipeError
+from regard.recipe.values import Count, Symbols
+
+SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
+UNKNOWN = " <unknown>"
+
+# A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
+WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+# Words with their apostrophes (don't), and any other mark as often as it is repeated (!!!).
+MARKS = r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*|([^\s\p{L}\p{M}\p{N}])\1*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How text is cut into tokens."""
+
+    kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
+    """What a token is."""
+    vocabulary: Symbols = 8000
+    """Number of tokens, special ones included, that training aims at (not for bytes)."""
+    joint: bool = True
+    """One vocabulary for source and target, or one for each."""
+    split: Literal["words", "whitespace", "punctuation"] = "words"
+    """Pieces never cross the border of a word; for text that is tokenised already, of a blank.
+    For whole words: punctuation parts from them, for tasks that only read the text."""
+    lowercase: bool = False
+    """Fold to lower case first (what comes out is lower case, too)."""
+    min_frequency: Count = 1
+    """Words and characters seen less often than this are unknown."""
+
+    def __post_init__(self) -> None:
+        if self.split == "punctuation" and self.kind != "word":
+            raise RecipeError(f"split: 'punctuation' is for kind = 'word', not {self.kind!r}")
+        least = {"bpe": len(BYTE_OF), "unigram": len(BYTE_OF), "bytes": -len(SPECIAL)}
+        if self.vocabulary < len(SPECIAL) + least.get(self.kind, 1):
+            raise RecipeError(
+                f"vocabulary: {self.vocabulary} is too small for {self.kind}: "
+                f"{len(SPECIAL)} special symbols and {least.get(self.kind, 1)} more must have room"
+            )
+
+
+def train(config: Config, lines: Iterable[str]) -> str:
+    # Merges are found by threads whose number must not matter; words are counted in order.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    match config.kind:
+        case "bpe" | "unigram":
+            return _subword(config, lines).to_str()
+        case "bytes":
+            model = models.BPE(specials_first(sorted(BYTE_OF)), [])
+            return around(model, config).to_str()
+        case "word" | "character":
+            return _whole(config, lines).to_str()
+
+
+def around(model: Any, config: Config) -> Library:
+    """All that stands around a model: what folds, cuts and joins again."""
+    library = Library(model)
+    if config.lowercase:
+        library.normalizer = normalizers.Sequence([normalizers.Lowercase()])
+    bytewise = pre_tokenizers.ByteLevel(False, use_regex=False)
+    match config.kind:
+        case "bpe" | "unigram":
+            words = pre_tokenizers.Split(Regex(WORDS), "isolated")
+            blanks = pre_tokenizers.Split(" ", "merged_with_next")
+            cut = words if config.split == "words" else blanks
+            library.pre_tokenizer = pre_tokenizers.Sequence([cut, bytewise])
+            library.decoder = decoders.ByteLevel()
+        case "bytes":
+            library.pre_tokenizer = bytewise
+            library.decoder = decoders.ByteLevel()
+        case "word":
+            apart = config.split == "punctuation"
+            library.pre_tokenizer = _marks() if apart else pre_tokenizers.WhitespaceSplit()
+        case "character":
+            library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+            library.decoder = decoders.Fuse()
+    return library
+
+
+def _marks() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
+
+
+def _subword(config: Config, lines: Iterable[str]) -> Library:
+    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes.
+
+    BPE learns from counts of pieces alone, so that these are counted here, chunk by chunk, and the
+    library reads nothing but them; a unigram model has them in the order of the text.
+    """
+    options: dict[str, Any] = {
+        "vocab_size": config.vocabulary,
+        "special_tokens": SPECIAL,
+        "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
+        "show_progress": False,
+    }
+    if config.kind == "unigram":
+        library = around(models.Unigram(), config)
+        trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **options)
+        library.train_from_iterator((" " + line for line in lines), trainer)
+        return _without_added(library, config.vocabulary)
+    whole, counter = around(models.BPE(), config), Library(models.BPE())
+    cut = chunks.RUNS_OF_BLANKS if config.split == "words" else chunks.BLANKS
+    text = chunks.repeated(chunks.counted(cut, lines), lambda chunk: pieces(whole, " " + chunk))
+    counter.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    counter.train_from_iterator(text, trainers.BpeTrainer(**options))
+    return _without_added(around(counter.model, config), config.vocabulary)
+
+
+def pieces(library: Library, text: str) -> list[str]:
+    """The pieces that tokens do not cross."""
+    normal = library.normalizer.normalize_str(text) if library.normalizer else text
+    return [piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(normal)]
+
+
+def _without_added(library: Library, size: int) -> Library:
+    """Special tokens keep their numbers and lose their spelling; missing bytes are added."""
+    tree = json.loads(library.to_str())
+    tree["added_tokens"] = []
+    if tree["model"]["type"] == "Unigram":
+        tree["model"]["vocab"] = _complete(tree["model"]["vocab"], size)
+    return Library.from_str(json.dumps(tree))
+
+
+def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
+    """Pieces and their log-probabilities with every byte among them, the least likely left out."""
+    known = {piece for piece, _ in vocabulary}
+    worst = min(score for _, score in vocabulary)
+    whole = vocabulary + [[g, worst - 1.0] for g in sorted(BYTE_OF) if g not in known]
+    longer = [entry for entry in whole[len(SPECIAL) :] if len(entry[0]) > 1]
+    longer.sort(key=lambda entry: entry[1])
+    gone = {piece for piece, _ in longer[: max(0, len(whole) - size)]}
+    return [entry for entry in whole if entry[0] not in gone]
+
+
+def _whole(config: Config, lines: Iterable[str]) -> Library:
+    """Words or characters by falling frequency, then in alphabetical order."""
+    lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
+    marks, apart = _marks(), config.split == "punctuation"
+    counts: dict[str, int] = {}
+    for line in lines:
+        folded = lower.normalize_str(line) if config.lowercase else line
+        whole = [word for word, _ in marks.pre_tokenize_str(folded)] if apart else folded.split()
+        for symbol in whole if config.kind == "word" else folded:
+            counts[symbol] = counts.get(symbol, 0) + 1
+    ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+    often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
+    vocabulary = specials_first(often[: max(0, config.vocabulary - len(SPECIAL))])
+    return around(models.WordLevel(vocabulary, unk_token=UNKNOWN), config)
+
+
+def specials_first(symbols: Sequence[str]) -> dict[str, int]:
+    return {symbol: n for n, symbol in enumerate([*SPECIAL, *symbols])}
+
+
+def _byte_glyphs() -> dict[str, int]:
+    """The library writes byte b as a printable character: itself, or the next free one from 256."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in plain]
+    return {chr(b): b for b in plain} | {chr(256 + n): b for n, b in enumerate(others)}
+
+
+BYTE_OF = _byte_glyphs()
