@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.sides import Part, Side
@@ -33,7 +33,7 @@ class Source(Protocol):
 class Files:
     """Those of a recipe."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Any) -> None:
         self._plan, self._reports = plan, dict[Name, Report]()
 
     def examples(self, part: Name) -> Iterator[Example]:
@@ -47,7 +47,7 @@ class Files:
 class Kept:
     """Those that were read to prepare a run; what could not be used of a part is in its files."""
 
-    def __init__(self, raw: Mapping[str, Raw], plan: Plan) -> None:
+    def __init__(self, raw: Mapping[str, Raw], plan: Any) -> None:
         self._raw, self._files = raw, Files(plan)
 
     def examples(self, part: Name) -> Iterator[Example]:

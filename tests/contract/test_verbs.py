@@ -1,0 +1,160 @@
+"""Every verb on every task: a file in `tasks/` is all that it takes, and no verb knows its name."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from regard import cli
+from regard.recipe.parts import kinds, module
+from regard.tasks import Looks, Task
+from tests import small_runs
+
+TASKS = kinds("tasks")
+WORDS = [
+    "a",
+    "dog",
+    "runs",
+    "in",
+    "the",
+    "snow",
+    "and",
+    "two",
+    "cats",
+    "play",
+    "with",
+    "one",
+    "red",
+    "ball",
+]
+BLOCKS = {"layers": 1, "heads": 2, "feedforward": 16}
+RNN = {"kind": "rnn", "layers": 1}
+Verb = Callable[..., str]
+
+
+def sentence(n: int) -> str:
+    return " ".join(WORDS[(n * k) % len(WORDS)] for k in range(1, 4 + n % 3))
+
+
+def tagged(word: str) -> str:
+    return f"{word} {'V' if word in ('runs', 'play') else 'N'}"
+
+
+def files(folder: Path) -> None:
+    """The same few sentences in the form of each task, in three parts that differ."""
+    parts = {"train": range(40), "validation": range(40, 50), "test": range(50, 60)}
+    for part, numbers in parts.items():
+        lines = [sentence(n) for n in numbers]
+        texts = {
+            "source": lines,
+            "target": [line.upper() for line in lines],
+            "tsv": [f"{'odd' if len(line) % 2 else 'even'}\t{line}" for line in lines],
+            "tags": ["\n".join(map(tagged, line.split())) + "\n" for line in lines],
+        }
+        for ending, rows in texts.items():
+            (folder / f"{part}.{ending}").write_text("\n".join(rows) + "\n")
+    rows = (f"{math.sin(t / 3):.4f},{t % 7}" for t in range(160))
+    (folder / "series.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+
+
+def data(*endings: str) -> dict[str, Any]:
+    parts = ("train", "validation", "test")
+    return {part: [f"{part}.{ending}" for ending in endings] for part in parts}
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "translate": {
+        "data": data("source", "target"),
+        "tokenizer": {"kind": "word"},
+        "evaluation": {"lines": 2},
+        "model": {"dim": 8, "encoder": BLOCKS, "decoder": BLOCKS},
+    },
+    "language_model": {
+        "unit": "line",
+        "data": data("target"),
+        "tokenizer": {"kind": "word"},
+        "model": {"dim": 8, "decoder": RNN},
+    },
+    "classify": {
+        "data": data("tsv"),
+        "tokenizer": {"kind": "word"},
+        "model": {"dim": 8, "encoder": RNN},
+    },
+    "tag": {
+        "data": data("tags"),
+        "tokenizer": {"kind": "word"},
+        "model": {"dim": 8, "encoder": RNN},
+    },
+    "forecast": {
+        "data": {"file": "series.csv"},
+        "window": {"look_back": 8, "horizon": 2},
+        "model": {"dim": 8, "encoder": RNN},
+    },
+}
+TRAIN = {"updates": 4, "validate_every": 2, "save_every": 2, "threads": 1, "allow": ["data.leaked"]}
+
+
+def toml(table: dict[str, Any], name: str) -> str:
+    return tomli_w.dumps({"task": name, **table, "train": TRAIN})
+
+
+@pytest.fixture
+def verb(capsys: pytest.CaptureFixture[str]) -> Verb:
+    """A command, and what it says on stdout."""
+
+    def call(*words: str | Path) -> str:
+        capsys.readouterr()
+        cli.main([*map(str, words)])
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_every_task_has_a_recipe_here():
+    assert RECIPES.keys() == {*TASKS}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    files(tmp_path)
+    Path("x.toml").write_text(toml(RECIPES[task], task))
+    found = json.loads(verb("doctor", "x.toml", "--json"))["findings"]
+    assert not [each for each in found if each["severity"] == "error"]
+    assert {"data.counts", "cost.time"} <= {each["code"] for each in found}
+    verb("train", "x.toml", "--to", "one")
+    verb("train", "--resume", "one")
+    shutil.copytree("one", "two")
+    scores = json.loads(verb("evaluate", "one", "--json"))["scores"]
+    assert scores
+    assert all(math.isfinite(each["score"]) and each["signature"] for each in scores.values())
+    assert next(iter(scores)) in verb("compare", "one", "two", "--samples", "20")
+    given = small_runs.example(task)
+    Path("input.txt").write_text(given)
+    said = verb("predict", "one", "input.txt")
+    assert len(said.splitlines()) >= len(given.splitlines()) or task == "forecast"
+    scored = verb("score", "one", "--part", "test", "--json")
+    rows = [json.loads(line) for line in scored.splitlines()]
+    assert rows
+    assert all(math.isfinite(row["log_prob"]) for row in rows)
+    verb("inspect", "one", given if task != "forecast" else "input.txt", "--output", "page.html")
+    assert "<script" in Path("page.html").read_text()
+    assert "[train.optimizer]" in verb("keys", task)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_a_task_declares(task: str, tmp_path: Path):
+    """All that the rooms above ask for."""
+    family = next(name for name, (kind, _) in small_runs.FAMILIES.items() if kind == task)
+    run = small_runs.make(family, tmp_path / "run")
+    assert isinstance(run.task, Task)
+    assert isinstance(run.task, Looks)
+    assert list(run.task.fields) == list(module("tasks", task).plan(run.recipe.task).fields)
+    for field in run.task.fields.values():
+        assert all(number > 0 for number in field.size.values())
+    assert any(field.columns for field in run.task.fields.values())
