@@ -158,7 +158,7 @@ class Plan:
             every = found["train"]
             belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
             for number, part in enumerate(files.PARTS):
-                if self.has(part) and (part == "train" or part not in found):
+                if part == "train" or (self.has(part) and not getattr(self.data, part)):
                     found[part] = every.only(belongs == number)
         return found
 
