@@ -7,8 +7,10 @@ bytes          nothing is learnt
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 from tokenizers import (
@@ -26,6 +28,7 @@ from regard.errors import RecipeError
 from regard.recipe.values import Count, Symbols
 
 SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
+"""Every vocabulary begins with these; others of such a form may follow, as " <mask>"."""
 UNKNOWN = " <unknown>"
 
 # A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
@@ -59,21 +62,23 @@ class Config:
         if self.vocabulary < len(SPECIAL) + least.get(self.kind, 1):
             raise RecipeError(
                 f"vocabulary: {self.vocabulary} is too small for {self.kind}: "
-                f"{len(SPECIAL)} special symbols and {least.get(self.kind, 1)} more must have room"
+                f"{len(SPECIAL)} special tokens and {least.get(self.kind, 1)} more must have room"
             )
 
 
-def train(config: Config, lines: Iterable[str]) -> str:
+def train(config: Config, lines: Iterable[str], also: Sequence[str] = ()) -> str:
+    """A tokenizer, as JSON, with special tokens that are called as `also` says."""
+    special = [*SPECIAL, *(f" <{name}>" for name in also)]
     # Merges are found by threads whose number must not matter; words are counted in order.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     match config.kind:
         case "bpe" | "unigram":
-            return _subword(config, lines).to_str()
+            return _subword(config, lines, special).to_str()
         case "bytes":
-            model = models.BPE(specials_first(sorted(BYTE_OF)), [])
+            model = models.BPE(_numbered([*special, *sorted(BYTE_OF)]), [])
             return around(model, config).to_str()
         case "word" | "character":
-            return _whole(config, lines).to_str()
+            return _whole(config, lines, special).to_str()
 
 
 def around(model: Any, config: Config) -> Library:
@@ -105,7 +110,7 @@ def _marks() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
 
 
-def _subword(config: Config, lines: Iterable[str]) -> Library:
+def _subword(config: Config, lines: Iterable[str], special: list[str]) -> Library:
     """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) over bytes.
 
     BPE learns from counts of pieces alone, so that these are counted here, chunk by chunk, and the
@@ -113,7 +118,7 @@ def _subword(config: Config, lines: Iterable[str]) -> Library:
     """
     options: dict[str, Any] = {
         "vocab_size": config.vocabulary,
-        "special_tokens": SPECIAL,
+        "special_tokens": special,
         "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
         "show_progress": False,
     }
@@ -150,13 +155,14 @@ def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
     known = {piece for piece, _ in vocabulary}
     worst = min(score for _, score in vocabulary)
     whole = vocabulary + [[g, worst - 1.0] for g in sorted(BYTE_OF) if g not in known]
-    longer = [entry for entry in whole[len(SPECIAL) :] if len(entry[0]) > 1]
+    own = whole[len(specials([piece for piece, _ in whole])) :]
+    longer = [entry for entry in own if len(entry[0]) > 1]
     longer.sort(key=lambda entry: entry[1])
     gone = {piece for piece, _ in longer[: max(0, len(whole) - size)]}
     return [entry for entry in whole if entry[0] not in gone]
 
 
-def _whole(config: Config, lines: Iterable[str]) -> Library:
+def _whole(config: Config, lines: Iterable[str], special: list[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
     marks, apart = _marks(), config.split == "punctuation"
@@ -168,12 +174,17 @@ def _whole(config: Config, lines: Iterable[str]) -> Library:
             counts[symbol] = counts.get(symbol, 0) + 1
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
     often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
-    vocabulary = specials_first(often[: max(0, config.vocabulary - len(SPECIAL))])
+    vocabulary = _numbered([*special, *often[: max(0, config.vocabulary - len(special))]])
     return around(models.WordLevel(vocabulary, unk_token=UNKNOWN), config)
 
 
-def specials_first(symbols: Sequence[str]) -> dict[str, int]:
-    return {symbol: n for n, symbol in enumerate([*SPECIAL, *symbols])}
+def _numbered(tokens: Sequence[str]) -> dict[str, int]:
+    return {token: n for n, token in enumerate(tokens)}
+
+
+def specials(pieces: Sequence[str]) -> list[str]:
+    """The special tokens of a vocabulary: those that it begins with, up to one that is none."""
+    return list(takewhile(re.compile(r" <[a-z_]+>").fullmatch, pieces))
 
 
 def _byte_glyphs() -> dict[str, int]:

@@ -32,7 +32,7 @@ from regard.data.tokenizer_training import (
     Config as Config,
     around,
     pieces as cut_pieces,
-    specials_first,
+    specials,
     train,
 )
 from regard.errors import UserError
@@ -57,11 +57,14 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exceptions
             raise UserError(f"not a tokenizer: {error}") from None
         self._library.no_truncation()
-        self._pieces = dict(enumerate(pieces)) | {n: name.strip() for n, name in enumerate(SPECIAL)}
+        own = specials(pieces)
+        self._pieces = dict(enumerate(pieces)) | {n: name.strip() for n, name in enumerate(own)}
         self._between = " " if tree["decoder"] is None else ""
         self._over_bytes = (tree["decoder"] or {}).get("type") == "ByteLevel"
-        self.special = frozenset(range(len(SPECIAL)))
+        self.special = frozenset(range(len(own)))
         """Tokens that stand for no text."""
+        self.named = {piece[2:-1]: number for number, piece in enumerate(own)}
+        """The same by name: pad, start, end, unknown, and others that were asked for, as mask."""
         self.unwritten = tuple(sorted(self.special - {self.end}))
         """Those of them that no output has."""
         self.read = range(self.unknown, len(self._pieces))
@@ -72,9 +75,12 @@ class Tokenizer:
         self._encoded = chunks.Encoder(cut, self._numbers, len(self))
 
     @classmethod
-    def train(cls, config: Config, lines: Iterable[str]) -> "Tokenizer":
-        """A tokenizer for the text in `lines`, which is read once."""
-        return cls(train(config, lines))
+    def train(
+        cls, config: Config, lines: Iterable[str], special: Sequence[str] = ()
+    ) -> "Tokenizer":
+        """A tokenizer for the text in `lines`, which is read once; `special` are names of tokens
+        that stand for no text, beside those that every tokenizer has."""
+        return cls(train(config, lines, special))
 
     @classmethod
     def load(cls, path: Path, config: Config | None = None) -> "Tokenizer":
@@ -169,7 +175,7 @@ def _checked(tree: Table, config: Config | None) -> list[str]:
     if kind is None:
         raise ValueError("its parts are not those that the recipe's [tokenizer] makes")
     pieces = _unigrams(model) if kind == "unigram" else _numbered(model)
-    own, text = pieces[len(SPECIAL) :], "".join(pieces)
+    own, text = pieces[len(specials(pieces)) :], "".join(pieces)
     text.encode()  # half a surrogate pair is a ValueError
     single = {piece for piece in own if len(piece) == 1}
     fine = pieces[: len(SPECIAL)] == SPECIAL and len({*pieces}) == len(pieces) and "" not in own
@@ -234,7 +240,7 @@ def _agrees(given: Any, wanted: Any) -> bool:
 @cache
 def _form(config: Config) -> str:
     """What training with these settings makes, without the vocabulary, as JSON."""
-    special: Any = specials_first(())
+    special: Any = {name: number for number, name in enumerate(SPECIAL)}
     match config.kind:
         case "bpe" | "bytes":
             model: Any = models.BPE(special, [])

@@ -4,8 +4,7 @@
 the 0.0231 -0.2419 …           a word and its vector
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.readers import Broken, excerpt, lines
-from regard.data.tokenizer_training import SPECIAL
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 
@@ -38,7 +36,7 @@ def put(
     """
     words = _words(tokenizer)
     found = _wanted(path, words, weight.shape[1])
-    known = {n: found.get(word, found.get(word.lower())) for n, word in _own(words)}
+    known = {n: found.get(word, found.get(word.lower())) for n, word in words.items()}
     given = {n: vector for n, vector in known.items() if vector is not None}
     table = np.stack(list(given.values()))
     with torch.no_grad():
@@ -61,22 +59,19 @@ def keep(path: Path, tokenizer: Tokenizer, dim: int, to: Path) -> None:
     to.write_text("".join(rows), encoding="utf-8", newline="\n")
 
 
-def _wanted(path: Path, words: list[str], dim: int) -> dict[str, NDArray[np.float32]]:
+def _wanted(path: Path, words: Mapping[int, str], dim: int) -> dict[str, NDArray[np.float32]]:
     """Those of the vocabulary's words and of their lower case."""
-    own = {word for _, word in _own(words)}
+    own = {*words.values()}
     found = read(path, own | {word.lower() for word in own}, dim)
     if not found:
         raise UserError(f"{path}: not one of the {len(own):,} words of the vocabulary is in it")
     return found
 
 
-def _words(tokenizer: Tokenizer) -> list[str]:
-    return [piece.removeprefix("▁") for piece in tokenizer.pieces(range(len(tokenizer)))]
-
-
-def _own(words: list[str]) -> Iterator[tuple[int, str]]:
-    """Without special tokens, which come first."""
-    return islice(enumerate(words), len(SPECIAL), None)
+def _words(tokenizer: Tokenizer) -> dict[int, str]:
+    """By number; special tokens are no words."""
+    pieces = enumerate(tokenizer.pieces(range(len(tokenizer))))
+    return {n: p.removeprefix("▁") for n, p in pieces if n not in tokenizer.special}
 
 
 def read(path: Path, wanted: set[str], dim: int) -> dict[str, NDArray[np.float32]]:

@@ -38,7 +38,8 @@ class Files:
 
     def examples(self, part: Name) -> Iterator[Example]:
         self._reports[part] = Report()
-        return self._plan.examples(part, self._reports[part])
+        found: Iterator[Example] = self._plan.examples(part, self._reports[part])
+        return found
 
     def report(self, part: Name) -> Report:
         return self._reports[part]

@@ -325,3 +325,20 @@ def test_what_an_older_version_of_the_library_leaves_out_is_off(made: dict[str, 
     for key in ("ignore_merges", "byte_fallback", "dropout"):
         del tree["model"][key]
     assert Tokenizer(json.dumps(tree)).encode(LINES) == made["bpe"].encode(LINES)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character", "bytes"])
+def test_further_special_tokens(kind: Any, tmp_path: Path):
+    """They follow those that every vocabulary has, stand for no text, and come back."""
+    config = Config(kind=kind, vocabulary=300)
+    plain, made = (Tokenizer.train(config, LINES, also) for also in ((), ("mask", "class")))
+    assert made.named == plain.named | {"mask": 4, "class": 5}
+    assert made.special == {*range(6)}
+    assert made.pieces([4, 5]) == ["<mask>", "<class>"]
+    assert made.decode([4, *made.encode(["<mask> a"])[0], 5]) == made.decode(
+        made.encode(["<mask> a"])[0]
+    )
+    assert made.special.isdisjoint({*made.encode(LINES[:1])[0]} - {made.unknown})
+    assert {4, 5} <= {*made.unwritten}
+    made.save(tmp_path / "x.json")
+    assert Tokenizer.load(tmp_path / "x.json", config).named == made.named
