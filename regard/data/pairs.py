@@ -76,6 +76,8 @@ def report_missing(
 ) -> None:
     """Report which pairs have no target that may be written."""
     known = set(map(tuple, allowed.values()))
-    for (*_, (path, line)), (_, target) in examples:
+    for example in examples:
+        target = example.values[1]
         if known.isdisjoint(map(tuple, by.encode(answers(target)))):
+            path, line = example.where(1)
             report.add(Finding(path, line, "targets that output.choices lacks", target[:60]))

@@ -92,9 +92,7 @@ def _part(plan: Plan, name: Name, found: Sequence[Example], whole: bool) -> Part
         found = [plan.answer(each) for each in found]
     columns = zip(*(each.values for each in found), strict=True)
     sides = [
-        Side(
-            side, list(column), [each.where[min(n, len(each.where) - 1)] for each in found], f.show
-        )
+        Side(side, list(column), [each.where(n) for each in found], f.show)
         for n, ((side, f), column) in enumerate(zip(plan.fields.items(), columns, strict=True))
     ]
     return Part(name, tuple(sides), whole)
@@ -139,9 +137,6 @@ def _failed(
         columns = [list(islice(lines(path, {}), limit)) for path in paths]
     except UserError as worse:  # one of them is no text, so its lines mean nothing
         return None, [finding("data.unreadable", key, str(worse))]
-    found = [
-        Example(tuple((path, n) for path in paths), row)
-        for n, row in enumerate(zip(*columns, strict=False), 1)
-    ]
+    found = [Example(tuple(paths), n, row) for n, row in enumerate(zip(*columns, strict=False), 1)]
     part = _part(plan, name, found, True) if found else None
     return part, [finding("pairs.lines", key, str(error))]

@@ -4,14 +4,14 @@ prepared, so that doctor, tokenizer and store need not read the files again."""
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.checks.sides import Where
 from regard.data.readers import Finding, Report
 from regard.data.store import Column, Store, Writer
 from regard.fields import Example, Field
@@ -20,18 +20,23 @@ BLOCK = 2048
 """Examples that are kept together."""
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """Many examples: where they stand, and the values of each field."""
 
-    where: list[tuple[Where, ...]]
+    files: list[tuple[Path, ...]]
+    lines: list[int]
     columns: list[list[Any]]
 
     def __len__(self) -> int:
-        return len(self.where)
+        return len(self.lines)
+
+    def __getitem__(self, number: int) -> Example:
+        values = tuple(column[number] for column in self.columns)
+        return Example(self.files[number], self.lines[number], values)
 
     def examples(self) -> Iterator[Example]:
-        values = zip(*self.columns, strict=True)
-        return (Example(where, each) for where, each in zip(self.where, values, strict=True))
+        return map(Example, self.files, self.lines, zip(*self.columns, strict=True))
 
 
 def keep(
@@ -59,14 +64,12 @@ def _blocks(
 ) -> Iterator[Mapping[str, Any]]:
     stream = iter(examples)
     while block := list(islice(stream, BLOCK)):
-        files = (tuple(path for path, _ in each.where) for each in block)
+        files, lines, rows = zip(*block, strict=True)
         row: dict[str, Any] = {
-            "line": np.array([each.where[0][1] for each in block], np.int64),
+            "line": np.array(lines, np.int64),
             "file": np.array([paths.setdefault(each, len(paths)) for each in files], np.uint32),
         }
-        for (side, field), values in zip(
-            fields.items(), zip(*(each.values for each in block), strict=True), strict=True
-        ):
+        for (side, field), values in zip(fields.items(), zip(*rows, strict=True), strict=True):
             text = "\n".join(map(field.keep, values))
             row[side] = np.frombuffer(text.encode(), np.uint8)
         yield row
@@ -97,15 +100,16 @@ class Raw:
         """All of them, many at a time."""
         first = 0
         for row in self._store:
-            places = zip(row["file"].tolist(), row["line"].tolist(), strict=True)
-            where = [tuple((path, line) for path in self._files[file]) for file, line in places]
+            lines, files = row["line"].tolist(), [self._files[n] for n in row["file"].tolist()]
             columns = [self._values(side, row) for side in self._fields]
             if self._chosen is not None:
-                keep = self._chosen[first : first + len(where)].tolist()
-                first += len(where)
-                where, *columns = ([*compress(each, keep)] for each in (where, *columns))
-            if where:
-                yield Block(where, columns)
+                keep = self._chosen[first : first + len(lines)].tolist()
+                first += len(lines)
+                files, lines, *columns = (
+                    [*compress(each, keep)] for each in (files, lines, *columns)
+                )
+            if lines:
+                yield Block(files, lines, columns)
 
     def values(self, sides: Sequence[str]) -> Iterator[Any]:
         """The values of some sides, those of one example after the other."""

@@ -12,7 +12,7 @@ batches alike.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,26 +22,37 @@ from regard.checks.findings import Finding, Kind
 from regard.checks.sides import Part, Where
 from regard.data.batching import Draw, Lengths
 from regard.data.store import Column, Store
+from regard.data.writer import joined
 
-__all__ = ["SEPARATOR", "Array", "Draw", "Example", "Field", "Row"]
+__all__ = ["SEPARATOR", "Array", "Draw", "Example", "Field", "Flat", "Places", "Row"]
 
 Array = NDArray[Any]
 Row = Mapping[str, Any]
 """The arrays of one example, by name; a list of numbers may stand for one."""
+Flat = tuple[Array, Lengths]
+"""The arrays of many examples as one, and how long each is."""
+Places = Callable[[int], str]
+"""Where the value of a number stands, for messages."""
 SEPARATOR = "\x1f"
 """Stands between the words or labels of a value that is kept as a line: no text has it."""
 
 
 class Example(NamedTuple):
-    """A value for each field, and where each stands."""
+    """A value for each field, and where they stand."""
 
-    where: tuple[Where, ...]
+    files: tuple[Path, ...]
+    """One, or one for each field."""
+    line: int
     values: tuple[Any, ...]
+
+    def where(self, side: int = 0) -> Where:
+        """The file and the line of a value."""
+        return self.files[min(side, len(self.files) - 1)], self.line
 
     @property
     def place(self) -> str:
         """Where it stands, for messages."""
-        return f"{self.where[0][0]}:{self.where[0][1]}"
+        return f"{self.files[0]}:{self.line}"
 
 
 class Field(ABC):
@@ -131,7 +142,7 @@ class Field(ABC):
     def encode(self, values: Sequence[Any]) -> list[Row]:
         """The arrays of each value."""
 
-    def accept(self, values: Sequence[Any], where: Sequence[Where], part: str, by: str) -> None:
+    def accept(self, values: Sequence[Any], place: Places, part: str, by: str) -> None:
         """Refuse, with its place, a value that a part cannot have; `by` is whose data it learnt
         from, this run's or another's."""
         return
@@ -139,6 +150,18 @@ class Field(ABC):
     def suffices(self, store: Store, part: str, by: str) -> None:
         """Refuse a part of which nothing can be learnt or scored."""
         return
+
+    def encode_flat(self, values: Sequence[Any]) -> dict[str, Flat]:
+        """The arrays of all values, one after the other, for many values at once."""
+        rows = self.encode(values)
+        return {
+            name: joined([row[name] for row in rows], column)
+            for name, column in self.columns.items()
+        }
+
+    def sizes(self, flat: Mapping[str, Flat]) -> Lengths | None:
+        """What `length` gives, of all values; None of a field that has no positions."""
+        return flat[self.name][1]
 
     def length(self, row: Row) -> int:
         """Positions of a row that count for the longest that is allowed."""

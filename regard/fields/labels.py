@@ -9,11 +9,11 @@ import numpy as np
 
 from regard.checks import labels as checks
 from regard.checks.findings import Finding
-from regard.checks.sides import Part, Where
+from regard.checks.sides import Part
 from regard.data.labels import BASE, TRAINING, Labels
 from regard.data.store import Column, Store
 from regard.errors import RecipeError, UserError
-from regard.fields import SEPARATOR, Array, Draw, Field as Base, Row
+from regard.fields import SEPARATOR, Array, Draw, Field as Base, Places, Row
 from regard.fields.text import agree, token_column
 
 HINT = "; labels.unseen = 'wrong' counts it as wrong"
@@ -124,16 +124,14 @@ class Field(Base):
         """The numbers of labels that a user gives; one that was never seen is refused."""
         return [self.labels.number(name, place) for name in self.parse(text)]
 
-    def accept(
-        self, values: Sequence[Sequence[str]], where: Sequence[Where], part: str, by: str
-    ) -> None:
+    def accept(self, values: Sequence[Sequence[str]], place: Places, part: str, by: str) -> None:
         """A label that is not among those of a given run cannot be learnt, whatever the rule is."""
         known, rule = {*self.labels.names}, self.config.unseen
-        for value, (path, line) in zip(values, where, strict=True):
+        for n, value in enumerate(values):
             for name in value:
                 if name not in known and (part == "train" or rule == "refuse"):
                     hint = "" if part == "train" else HINT
-                    self.labels.number(name, f"{path}:{line}", hint, by)
+                    self.labels.number(name, place(n), hint, by)
 
     def suffices(self, store: Store, part: str, by: str) -> None:
         if all(0 in row for row in store.read(self.name, range(len(store)))):
@@ -147,6 +145,9 @@ class Field(Base):
 
     def length(self, row: Row) -> int:
         return 0
+
+    def sizes(self, flat: Any) -> None:
+        return None
 
     def lengths(self, store: Store) -> None:
         return None

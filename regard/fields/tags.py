@@ -11,12 +11,12 @@ import numpy as np
 
 from regard.checks import labels as checks
 from regard.checks.findings import Finding
-from regard.checks.sides import Part, Where
+from regard.checks.sides import Part
 from regard.data.cells import is_number
 from regard.data.labels import BASE, FILE, TRAINING, UNKNOWN, Labels
 from regard.data.store import Column, Store, pad
 from regard.errors import UserError
-from regard.fields import SEPARATOR, Array, Draw, Field as Base, Row
+from regard.fields import SEPARATOR, Array, Draw, Field as Base, Places, Row
 from regard.fields.labels import HINT
 from regard.fields.text import agree, token_column
 from regard.recipe import checked
@@ -164,14 +164,14 @@ class Field(Base):
     def accept(
         self,
         values: Sequence[Sequence[str]],
-        where: Sequence[Where],
+        place: Places,
         part: str,
         by: str = TRAINING,
     ) -> None:
         # A tag that is not among those of a given run cannot be learnt.
         rule = "never" if part == "train" else self.config.unseen
-        for value, (path, line) in zip(values, where, strict=True):
-            self.refuse(value, f"{path}:{line}", rule, by)
+        for n, value in enumerate(values):
+            self.refuse(value, place(n), rule, by)
 
     def suffices(self, store: Store, part: str, by: str) -> None:
         rows = store.read(self.name, range(len(store)))
@@ -199,6 +199,9 @@ class Field(Base):
 
     def length(self, row: Row) -> int:
         return 0
+
+    def sizes(self, flat: Any) -> None:
+        return None
 
     def lengths(self, store: Store) -> None:
         return None

@@ -18,7 +18,7 @@ from regard.data.spelling import Spelling
 from regard.data.store import Column, Store, pad
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
-from regard.fields import Array, Draw, Field as Base, Row
+from regard.fields import Array, Draw, Field as Base, Flat, Row
 
 Role = Literal["read", "framed", "written", "ended"]
 """How it comes into a batch: x₁ … x_n END, or START x₁ … x_n END, to be read; or to be written, as
@@ -150,6 +150,14 @@ class Field(Base):
         return [
             spelt_row(self.name, tokens, each) for tokens, each in zip(encoded, spelt, strict=True)
         ]
+
+    def encode_flat(self, values: Sequence[str]) -> dict[str, Flat]:
+        if self.role == "ended" or self.spelling is not None:
+            return super().encode_flat(values)
+        return {self.name: self.tokenizer.encode_flat(values)}
+
+    def sizes(self, flat: Mapping[str, Flat]) -> Lengths:
+        return flat[self.name][1] - (self.role == "ended")
 
     @property
     def edges(self) -> int:

@@ -99,7 +99,7 @@ def _read(
     for row in texts(paths, data.columns, policy, report, header=data.header, separator=between):
         value = parsed_cell(source, row.text, row.path, row.line, policy, report)
         if value is not None:
-            yield Example(((row.path, row.line),), (value, row.labels))
+            yield Example((row.path,), row.line, (value, row.labels))
 
 
 class Task:

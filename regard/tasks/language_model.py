@@ -122,7 +122,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     for path in data.paths(part):
         rows = parallel([path], data.columns or ("text",), policy, report, header=data.header)
         for number, line in rows:
-            yield Example(((path, number),), line)
+            yield Example((path,), number, line)
     if running:
         report.counts.pop("empty text", None)  # seen, but not left out
         report.findings.pop("empty text", None)

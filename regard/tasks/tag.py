@@ -95,7 +95,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
     for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example(((each.path, each.line),), (each.words, each.tags))
+        yield Example((each.path,), each.line, (each.words, each.tags))
 
 
 class Task:
@@ -228,7 +228,7 @@ class Task:
             raise UserError(
                 f"{part}: not one word has a tag that is known: there is nothing to score"
             )
-        self.tags.accept(true, [each.where[0] for each in found], part)
+        self.tags.accept(true, lambda n: found[n].place, part)
         rows = self._rows(sentences, true)
         tagged = self.tagger.tag(model, rows, batch)
         outputs = [self._prediction(*each) for each in zip(sentences, rows, tagged, strict=True)]

@@ -112,11 +112,10 @@ def plan(config: Config) -> Pairs:
 
     def answer(example: Example) -> Example:
         source, target = example.values
-        return Example(example.where, (source, answers(target)[0]))
+        return example._replace(values=(source, answers(target)[0]))
 
-    def both(row: Any) -> list[Any]:
-        back = {"source": row["target"], "target": row["source"]}
-        return [back] if config.pairs.both_directions else []
+    def back(row: Any) -> list[Any]:
+        return [{"source": row["target"], "target": row["source"]}]
 
     return Pairs(
         config=config,
@@ -125,16 +124,16 @@ def plan(config: Config) -> Pairs:
         read=partial(_read, config),
         joint=SIDES if by.joint else (),
         answer=answer,
-        also=both,
+        also=back if config.pairs.both_directions else None,
         watched=config.evaluation.lines,
     )
 
 
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The pairs of a part's files, which have a line for each; or a file for both."""
-    data, paths = config.data, config.data.paths(part)
+    data, paths = config.data, tuple(config.data.paths(part))
     for line, pair in parallel(paths, data.columns or SIDES, policy, report, header=data.header):
-        yield Example(((paths[0], line), (paths[-1], line)), pair)
+        yield Example(paths, line, pair)
 
 
 class Task:

@@ -161,7 +161,7 @@ def test_files_of_a_part_are_of_the_part_altogether(tmp_path):
 
     def read(part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
         for each in texts(own.paths(part), (), policy, report):
-            yield Example(((each.path, each.line),), (each.text, each.labels))
+            yield Example((each.path,), each.line, (each.text, each.labels))
 
     fields = {"text": text.Field("source", tokenizers.Config())}
     plan = Plan(fields=fields, data=own, read=read, held_out=held_out)

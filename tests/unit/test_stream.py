@@ -157,7 +157,7 @@ def test_several_files_are_one_text_and_running_text_keeps_empty_lines(folder: P
     both = ("one.txt", "two.txt")
     running = list(texts(folder, *both).examples("train", Report()))
     assert [each.values[0] for each in running][-3:] == ["059", "", "last line"]
-    [(path, number)] = running[-1].where
+    path, number = running[-1].where()
     assert (path.name, number) == ("two.txt", 2)
     assert lines(texts(folder, *both, running=False), "train")[-2:] == ["059", "last line"]
 

@@ -65,7 +65,7 @@ def _read(
     for line, (points, label) in parallel(paths, ("points", "label"), policy, report):
         value = parsed_cell(fields["points"], points, paths[0], line, policy, report)
         if value is not None:
-            yield Example(((paths[0], line),), (value, fields["label"].parse(label)))
+            yield Example((paths[0],), line, (value, fields["label"].parse(label)))
 
 
 class Task:
