@@ -181,6 +181,7 @@ def test_stores_that_are_not_of_the_same_words_are_refused(tmp_path, sentences):
     with pytest.raises(UserError, match=r"train\.source: a sequence has more than 2 tokens"):
         Stored(tmp_path, "train", sides, longest=2)
     whole = labels.Field("tags", labels.Config(), Labels(("N", "V", "X"), (1, 1, 1), 3))
+    put(tmp_path, columns, joined(fields, GIVEN, [["N", "V"], ["N"], ["X", "X", "N"]]))
     with pytest.raises(UserError, match="not of the same texts"):
         Stored(tmp_path, "train", {**sides, "tags": whole})
     changes = {
