@@ -22,6 +22,7 @@ from regard.runs import Run
 from regard.tasks.classify import Task
 from regard.train.checkpoint import Checkpoint
 from regard.types import Batch, Position
+from tests.fault import forger
 
 SMALL: dict[str, dict[str, Any]] = {"transformer": {"layers": 1, "heads": 2, "feedforward": 32}}
 """What the default of an encoder is too large for."""
@@ -208,6 +209,19 @@ def test_what_is_held_out_is_not_learnt_from(trained: Predictor, folder: Path):
     assert len(held_out) + len(learnt) == len(lines) == 500
     assert len(Store(trained.run.folder / "store", "validation")) == len(held_out)
     assert 25 < len(held_out) < 80
+
+
+def test_stored_labels_of_another_type_are_refused(folder: Path, tmp_path: Path):
+    """All hashes agree, and the bits of small numbers would be halves of almost nothing."""
+    task, _ = untrained(table(folder), tmp_path / "run")
+    path = task.folder / "store" / "train.json"
+    index = json.loads(path.read_text())
+    assert index["columns"]["labels"]["dtype"] == "u2"
+    index["columns"]["labels"]["dtype"] = "f2"
+    path.write_text(json.dumps(index))
+    forger.agree(task.folder)
+    with pytest.raises(UserError, match=r"train\.labels is of type f2 instead of u2"):
+        task.batches(1)
 
 
 def test_class_weights_make_labels_count_the_same(folder: Path, tmp_path: Path):

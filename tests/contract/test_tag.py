@@ -22,6 +22,7 @@ from regard.runs import Run
 from regard.tasks.tag import Task
 from regard.train.checkpoint import Checkpoint
 from regard.types import Position
+from tests import earlier_stores
 
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"layers": 1, "heads": 2, "feedforward": 32},
@@ -290,6 +291,39 @@ def test_real_values_are_learnt_in_their_own_units(tmp_path: Path):
     for odd in ("east", "nan", "inf"):
         with pytest.raises(UserError, match=f"line 1: the tag '{odd}' is not a number"):
             model.score(["aaa"], [odd])
+
+
+def test_numbers_of_earlier_runs_are_read_from_their_bits(folder: Path, tmp_path: Path):
+    """Earlier versions kept unsigned integers alone, and called columns by other names."""
+    lines = (folder / "train.txt").read_text().splitlines()
+    words = [line.split()[0] if line else "" for line in lines]
+    numbers = (
+        f"{word} {'_' if word[0] == 'b' else len(word) / 7}" if word else "" for word in words
+    )
+    (tmp_path / "train.txt").write_text("\n".join(numbers) + "\n")
+    (tmp_path / "test.txt").write_text("babibo 1\n")
+    made = table(tmp_path, labels={"kind": "real"}, train={"metric": "mae"})
+    task, model = untrained(made, tmp_path / "run")
+    store = task.folder / "store"
+    batch, figures = task.batches(1).at(Position(0, 0)), task.validate(model)
+    for part in ("train", "validation"):
+        found = Store(store, part)
+        bits = {"tags": "<u4"}
+        rows = [[row[n].view(bits.get(n, row[n].dtype)).tolist() for n in EARLIER] for row in found]
+        for path in store.glob(f"{part}.*"):
+            path.unlink()
+        earlier_stores.write(store, [f"{part}.{name}" for name in EARLIER.values()], 1 << 32, rows)
+    again = task.batches(1).at(Position(0, 0))
+    assert batch.targets == again.targets > 0
+    for name, tensor in batch.tensors.items():
+        torch.testing.assert_close(again[name], tensor, rtol=0, atol=0, equal_nan=True)
+    assert task.validate(model) == figures
+
+
+EARLIER = {
+    "source": "symbols", "source_pieces": "pieces", "source_characters": "characters",
+    "source_letters": "letters", "tags": "labels",
+}  # fmt: skip
 
 
 # Data
