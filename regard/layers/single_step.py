@@ -23,8 +23,6 @@ from regard.layers import short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 
-FEW = 4
-"""Up to so many sentences PyTorch's one call is faster than our own few."""
 Map = Callable[[Tensor], Tensor]
 """(R, I) → (R, O)."""
 
@@ -124,7 +122,7 @@ def _heads(
 ) -> Float[Tensor, "B W D"]:
     """What all heads see, side by side."""
     key, value = cache
-    if len(query) <= FEW or not short_attention.suits(query, key.shape[2]):
+    if not short_attention.suits(query, key.shape[2]):
         return F.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
     bias = short_attention.hide(mask) if mask is not None and mask.dtype == torch.bool else mask
     return short_attention.few_queries(query, key, value, bias)

@@ -20,7 +20,7 @@ from regard.data.store import Store, pad, read_texts, write_texts
 from regard.data.tokenizers import END, PAD, START, UNKNOWN, Tokenizer
 from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
-from regard.decoding.parallel_batches import parallel_batches
+from regard.decoding.parallel_batches import parallel_batches, threads_for
 from regard.errors import RecipeError, UserError
 from regard.metrics import Direction, Score, perplexity
 from regard.metrics.text import Evaluation
@@ -408,7 +408,7 @@ class Task:
     def _search(
         self, model: Model, sources: list[list[int]], request: Request, search: Part
     ) -> list[list[Hypothesis]]:
-        with torch.inference_mode():
+        with torch.inference_mode(), threads_for(model, len(sources)):
             batch = collate(sources, [[] for _ in sources], range(len(sources))).to(model.device)
             found: list[list[Hypothesis]] = module("search", search.kind).search(
                 model.step, model.start(batch), request, search.config
