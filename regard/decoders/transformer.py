@@ -16,7 +16,7 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope, watched
 from regard.layers.residual import Residual, normalisation
-from regard.layers.short_attention import HIDDEN, hide, suits
+from regard.layers.short_attention import HIDDEN, hide, takes
 from regard.layers.single_step import Block as Bound, bind
 from regard.layers.transformer import Config
 from regard.types import Sequence
@@ -229,7 +229,7 @@ class Decoder(nn.Module):
 def _hidden(memory: Sequence, projected: tuple[Cache, ...]) -> Hides | None:
     """What the kernel for short memories adds to its scores; other kernels want the mask."""
     mask = attend_to(memory.mask)
-    if mask is None or not suits(memory.states, mask.shape[-1]):
+    if mask is None or not takes(memory.states, mask.shape[-1]):
         return mask
     heads = projected[0][0].shape[1]
     return hide(mask).expand(-1, heads, -1, -1).contiguous()

@@ -4,21 +4,29 @@ The products of a small model are too short to be worth dividing between threads
 one thread each are done sooner than one after the other on two. PyTorch computes without Python's
 lock, so threads are enough; more than a few of them would wait for one another all the same. Who
 watches the computation (`regard.layers.probe`) sees one piece after the other.
+
+A single sentence is done sooner on one thread, too: to hand an operation of three microseconds to a
+second thread takes as long again, and where another program has that core, much longer.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
+from threading import Lock
 from typing import TypeVar
 
 import torch
 
 from regard.layers.probe import watched
+from regard.model import Model
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 WORKERS = 4
 """At most."""
+SMALL = 2**23
+"""Up to so many parameters the products of one sentence are too short for two threads."""
 
 
 def parallel_batches(
@@ -41,3 +49,33 @@ def parallel_batches(
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)  # a worker's setting becomes that of threads to come
+
+
+def threads_for(model: Model, sentences: int) -> AbstractContextManager[None]:
+    """Around the search for so many sentences: one thread where more would not be faster."""
+    if sentences > 1 or model.device.type != "cpu" or model.size() > SMALL:
+        return nullcontext()
+    return _one_thread
+
+
+class _OneThread(AbstractContextManager[None]):
+    """Operations inside have one thread. As a setting becomes that of threads to come, too, all who
+    leave restore what the first who came found."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._threads = Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._threads = torch.get_num_threads()
+            self._inside += 1
+            torch.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            torch.set_num_threads(self._threads)
+
+
+_one_thread = _OneThread()

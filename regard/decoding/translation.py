@@ -10,7 +10,7 @@ import torch
 from regard.data.batching import by_length
 from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
-from regard.decoding.parallel_batches import parallel_batches
+from regard.decoding.parallel_batches import parallel_batches, threads_for
 from regard.decoding.prediction import Prediction
 from regard.errors import RecipeError, UserError
 from regard.fields import text
@@ -203,7 +203,7 @@ class Translator:
         self, model: Model, sources: list[list[int]], request: Request, search: Part
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, best first."""
-        with torch.inference_mode():
+        with torch.inference_mode(), threads_for(model, len(sources)):
             state = model.start(collate(sources).to(model.device))
             found: list[list[Hypothesis]] = module("search", search.kind).search(
                 model.step, state, request, search.config

@@ -23,6 +23,8 @@ from torch.autograd.function import once_differentiable
 
 LONGEST = 128
 """Up to this many keys it is faster than the general kernel."""
+FEW = 4
+"""Up to so many sentences the general kernel's one call is faster, where nothing is learnt."""
 HIDDEN = -1e30
 """Added to the score of what may not be seen: its weight is exactly zero beside any that may."""
 LOG2E = 1 / math.log(2)
@@ -30,6 +32,11 @@ LOG2E = 1 / math.log(2)
 
 def suits(states: Tensor, keys: int) -> bool:
     """Whether this kernel is the faster one for `states` that look at so many keys."""
+    return takes(states, keys) and (len(states) > FEW or torch.is_grad_enabled())
+
+
+def takes(states: Tensor, keys: int) -> bool:
+    """Whether this kernel is the faster one for many sentences."""
     return states.is_cpu and keys <= LONGEST and states.dtype == torch.float32
 
 

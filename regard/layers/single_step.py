@@ -23,8 +23,6 @@ from regard.layers import short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 
-FEW = 4
-"""Up to so many sentences PyTorch's one call is faster than our own few."""
 Map = Callable[[Tensor], Tensor]
 """(R, I) → (R, O)."""
 
@@ -63,13 +61,13 @@ class Block(NamedTuple):
         packed = project(norm(x) if self.pre else x)
         parts = packed.view(past.sentences, -1, 3, self.heads, x.shape[1] // self.heads)
         parts = parts.permute(2, 0, 3, 1, 4)  # (3, B, H, W, K)
-        x = x + output(_heads(parts[0], past.write(number, parts[1:]), bias).view(x.shape))
+        x = x + output(_heads(parts[0], past.write(number, parts[1:]), bias))
         x = x if self.pre else norm(x)
         if self.cross is not None and memory is not None:
             norm, project, output = self.cross
             query = project(norm(x) if self.pre else x)
             query = query.view(past.sentences, -1, self.heads, x.shape[1] // self.heads)
-            x = x + output(_heads(query.transpose(1, 2), memory, mask).view(x.shape))
+            x = x + output(_heads(query.transpose(1, 2), memory, mask))
             x = x if self.pre else norm(x)
         if self.pre:
             return x + self.feedforward(self.norm(x))
@@ -97,7 +95,10 @@ def bind(block: Any, *, cross: bool) -> Block:
 
 
 def _linear(layer: nn.Linear) -> Map:
-    return partial(F.linear, weight=layer.weight, bias=layer.bias)
+    table, bias = layer.weight.t(), layer.bias
+    if bias is None:
+        return lambda x: torch.mm(x, table)
+    return lambda x: torch.addmm(bias, x, table)
 
 
 def _norm(layer: nn.Module) -> Map:
@@ -121,10 +122,11 @@ def _feedforward(layer: FeedForward) -> Map:
 
 def _heads(
     query: Float[Tensor, "B H W K"], cache: Cache, mask: Tensor | None
-) -> Float[Tensor, "B W D"]:
+) -> Float[Tensor, "R D"]:
     """What all heads see, side by side."""
-    key, value = cache
-    if len(query) <= FEW or not short_attention.suits(query, key.shape[2]):
-        return F.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+    (key, value), dim = cache, query.shape[1] * query.shape[3]
+    if not short_attention.suits(query, key.shape[2]):
+        seen = F.scaled_dot_product_attention(query, key, value, mask)  # (B, H, W, K)
+        return seen.transpose(1, 2).reshape(-1, dim)
     bias = short_attention.hide(mask) if mask is not None and mask.dtype == torch.bool else mask
-    return short_attention.few_queries(query, key, value, bias)
+    return short_attention.few_queries(query, key, value, bias).view(-1, dim)

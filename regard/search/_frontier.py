@@ -267,8 +267,11 @@ class Frontier:
             origins = None if origins is None else origins[places]
         if origins is not None and len(self) and origins.shape[1] > 1:
             size, width = origins.shape
-            first = torch.arange(0, size * width, width, device=origins.device)
-            self.state = self.state.select((first[:, None] + origins).flatten())
+            rows = origins
+            if size > 1:
+                first = torch.arange(0, size * width, width, device=origins.device)
+                rows = first[:, None] + origins
+            self.state = self.state.select(rows.flatten())
             if self._choices is not None:
                 self.known = self.known._replace(node=self.known.node.gather(1, origins))
         return places

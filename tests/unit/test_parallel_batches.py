@@ -8,8 +8,9 @@ from threading import Barrier
 import pytest
 import torch
 
-from regard.decoding.parallel_batches import WORKERS, parallel_batches
+from regard.decoding.parallel_batches import SMALL, WORKERS, parallel_batches, threads_for
 from regard.layers.probe import watch
+from regard.model import Model
 
 CPU = torch.device("cpu")
 LANGUAGE = ContextVar("LANGUAGE", default="en")
@@ -90,4 +91,34 @@ def test_a_failure_comes_out_and_what_was_not_begun_never_is() -> None:
     with pytest.raises(ValueError, match="the first to begin"):
         parallel_batches(work, range(1000), CPU)
     assert len(begun) < 1000
+    assert torch.get_num_threads() == 4
+
+
+class Sized(Model):
+    """A model of so many parameters, which take no memory."""
+
+    device = CPU
+
+    def __init__(self, size: int) -> None:
+        torch.nn.Module.__init__(self)
+        self.weight = torch.nn.Parameter(torch.empty(size, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("size", "sentences", "wanted"), [(SMALL, 1, 1), (SMALL + 1, 1, 4), (SMALL, 2, 4)]
+)
+def test_one_sentence_of_a_small_model_has_one_thread(
+    size: int, sentences: int, wanted: int
+) -> None:
+    with threads_for(Sized(size), sentences):
+        assert torch.get_num_threads() == wanted
+    assert torch.get_num_threads() == 4
+
+
+def test_the_threads_are_restored_whoever_leaves_last() -> None:
+    first, second = threads_for(Sized(1), 1), threads_for(Sized(1), 1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
     assert torch.get_num_threads() == 4

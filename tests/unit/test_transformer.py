@@ -162,6 +162,33 @@ def test_step_by_step_equals_in_parallel(variant: str, pieces: list[int]) -> Non
     close(torch.cat(found, 1), read(model, given, target))
 
 
+@EACH
+@pytest.mark.parametrize("encoder", [True, False])
+@pytest.mark.parametrize("lengths", [(11,), LENGTHS, (11, 7, 5, 3, 2)])
+def test_the_steps_of_a_search_equal_in_parallel(
+    variant: str, encoder: bool, lengths: tuple[int, ...]
+) -> None:
+    """Nothing is learnt, so single steps go their own way; then two hypotheses of each sentence."""
+    model, given, size = make(variant, encoder=encoder), batch(lengths), len(lengths)
+    first, second = targets(size, 3), targets(2 * size, 2)
+    twice = torch.arange(size).repeat_interleave(2)
+    whole = torch.cat([first[twice], second], 1)
+    wide = of(given["source"][twice], given["source_mask"][twice])
+    wanted = read(model, wide, whole)  # with gradients: the general way
+    with torch.inference_mode():
+        state, found = model.start(given), []
+        assert isinstance(state, transformer.State)
+        assert bool(state.blocks) == (VARIANTS[variant].get("position") != "rotary")
+        for token in first.split(1, 1):
+            hidden, state = model.decode(token, state)
+            found.append(hidden[twice])
+        state = state.expand(2)
+        for token in second.split(1, 1):
+            hidden, state = model.decode(token, state)
+            found.append(hidden)
+    close(torch.cat(found, 1), wanted)
+
+
 @pytest.mark.parametrize("encoder", [True, False])
 @pytest.mark.parametrize("variant", ["paper", "modern"])
 def test_hypotheses_are_expanded_selected_and_kept(variant: str, encoder: bool) -> None:
