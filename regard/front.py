@@ -22,7 +22,7 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, train as train_run
-from regard.tasks import Chooses, Grades, Prediction, Task, check_texts
+from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
 
 CHUNK = 4096
@@ -127,11 +127,12 @@ class Predictor:
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
         """The recipe's search, or another; `options` are keys of that search's section."""
-        chosen: Part | None = getattr(self.run.recipe.task, "search", None)
-        if chosen is None:
+        config = self.run.recipe.task
+        if not isinstance(config, Searches):
             for name in ({"search": kind} if kind else {}) | options:
                 raise RecipeError(f"{name}: the task {self.run.recipe.kind} searches for nothing")
             return Part("none", None)
+        chosen = config.search
         if kind is not None and kind != chosen.kind:
             chosen = Part(kind, module("search", kind).Config())
         if chosen.kind == "sample" and "nbest" in options:

@@ -37,6 +37,7 @@ __all__ = [
     "Layered",
     "NoSize",
     "Particular",
+    "Pools",
     "Position",
     "RecipeError",
     "Resizes",
@@ -293,6 +294,13 @@ class Head(Protocol):
     def loss(
         self, hidden: Float[Tensor, "B T D"], targets: Tensor, mask: Bool[Tensor, "B T"]
     ) -> Terms: ...
+
+
+@runtime_checkable
+class Pools(Protocol):
+    """A head that reads one vector for each example: that of the whole sequence."""
+
+    def pool(self, sequence: Sequence) -> Float[Tensor, "B E"]: ...
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.layers.probe import watch
 from regard.model import Model
-from regard.types import Sequence
+from regard.types import Pools, Sequence
 
 STEP = re.compile(r"\bstep\.\d+\.")
 """Part of the name of what one step of a loop over time probes: all of them come together, too."""
@@ -92,7 +92,7 @@ class Seen(Mapping[str, Tensor]):
         if norm is None:
             return {}
         head = self.model.head
-        pool = getattr(head, "pool", None)
+        pool = head.pool if isinstance(head, Pools) else None
         logits = {}
         for name, states in self.hidden(part).items():
             hidden = norm(states)

@@ -15,7 +15,7 @@ from regard.inspect.beam import Tree, recorded, tree
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.types import Batch, DecoderState
+from regard.types import Batch, DecoderState, Pools
 
 Measure = Callable[[Tensor], Float[Tensor, "B T C"]]
 """What the head says of a batch ↦ for each place its log-probabilities, or its numbers."""
@@ -63,7 +63,7 @@ def logits(model: Model, batch: Batch) -> Tensor:
     else:
         memory = model.encode(batch)
         assert memory is not None
-        hidden = head.pool(memory) if hasattr(head, "pool") else memory.states
+        hidden = head.pool(memory) if isinstance(head, Pools) else memory.states
     found: Tensor = head.logits(hidden)
     return found
 

@@ -27,7 +27,7 @@ from regard.recipe import checked
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Length, check
 from regard.runs.run import TRIES, Run
-from regard.tasks import check_texts
+from regard.tasks import Searches, check_texts
 from regard.train import checkpoint
 
 SCRIPTS = (
@@ -148,7 +148,8 @@ def _frame(
 
 def search(run: Run, options: Options) -> Part:
     """Beam search, which has a tree to show, if the recipe does not say how it is done."""
-    chosen = getattr(run.recipe.task, "search", None)
+    config = run.recipe.task
+    chosen = config.search if isinstance(config, Searches) else None
     if chosen is None or chosen.kind != "beam":
         chosen = Part("beam", module("search", "beam").Config())
     known = {name: value for name, value in options.search.items() if value is not None}

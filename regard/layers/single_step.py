@@ -95,7 +95,8 @@ def bind(block: Any, *, cross: bool) -> Block:
 
 
 def _linear(layer: nn.Linear) -> Map:
-    table, bias = layer.weight.t(), layer.bias
+    table = layer.weight.t()
+    bias: Tensor | None = layer.bias
     if bias is None:
         return lambda x: torch.mm(x, table)
     return lambda x: torch.addmm(bias, x, table)

@@ -80,6 +80,13 @@ class Task(Protocol):
 
 
 @runtime_checkable
+class Searches(Protocol):
+    """The Config of a task that writes: a section says how outputs are found."""
+
+    search: Part
+
+
+@runtime_checkable
 class Looks(Protocol):
     """A task whose model can be looked into."""
 

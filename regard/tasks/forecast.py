@@ -27,6 +27,7 @@ from regard.examples.series import Plan, Stored
 from regard.examples.stored import collate
 from regard.fields import Draw
 from regard.fields.series import Field
+from regard.inputs import series as numbers
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, forecasts as forecast_metrics, perplexity
 from regard.model import Model
@@ -36,7 +37,7 @@ from regard.recipe.parts import Part
 from regard.recipe.values import Rows
 from regard.tasks import Prediction, check_head, check_positions
 from regard.train import health
-from regard.types import Batch, Batches, Carry, Sizes, Terms
+from regard.types import Batch, Batches, Carry, FieldSize, FixedLength, Sizes, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 
@@ -71,17 +72,19 @@ def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
     model, window, reads = recipe.model, config.window, recipe.model.input.config
-    if not hasattr(reads, "positions"):
+    if not isinstance(reads, FixedLength):
         raise RecipeError(f"model.input.kind: {model.input.kind!r} reads no series of numbers")
     check_head(recipe, "numbers")
-    if getattr(reads, "patch", 1) > window.look_back:
+    own = reads if isinstance(reads, numbers.Config) else numbers.Config()
+    if own.patch > window.look_back:
         raise RecipeError("model.input.patch: a patch is longer than window.look_back")
-    if window.independent and not getattr(reads, "project", True) and model.dim != 1:
+    if window.independent and not own.project and model.dim != 1:
         raise RecipeError("model.dim: without model.input.project independent variables need dim 1")
     if recipe.train.patience and not config.data.validation:
         raise RecipeError("train.patience: it counts validations, but data.validation is 0")
     why = f"window.look_back = {window.look_back} asks"
-    check_positions(recipe, "encoder", reads.positions(window.look_back), why)
+    size = FieldSize("series", {"length": window.look_back})
+    check_positions(recipe, "encoder", reads.fixed_length(size), why)
 
 
 def plan(config: Config) -> Plan:
