@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,7 @@ Check = Callable[[Mapping[str, Raw]], None]
 STORE, WATCHED = "store", "watched"
 
 
+@runtime_checkable
 class Source(Protocol):
     """A data set, whatever it is made of: what a task's `plan` gives."""
 
@@ -65,6 +66,8 @@ class Plan:
     """Further rows for each row to learn from."""
     watched: int = 0
     """Examples of the validation part that are kept as they are."""
+    validates: bool = True
+    """Whether the rows of the validation part are stored: not where its texts are enough."""
 
     def has(self, part: files.Part) -> bool:
         """Whether there is such a part."""
@@ -96,8 +99,14 @@ class Plan:
             raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
-            raise UserError(f"held_out.{part}: no example is drawn: take a larger share")
+            raise self._nothing(part)
         return found
+
+    def _nothing(self, part: str) -> UserError:
+        """Says that a part has no example, under what in a recipe says what the part is."""
+        if part != "train" and not getattr(self.data, part):
+            return UserError(f"held_out.{part}: no example is drawn: take a larger share")
+        return UserError(f"data.{part}: no example can be used")
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
         for part in files.PARTS:
@@ -106,8 +115,7 @@ class Plan:
         raw = self._read(place)
         for name, found in raw.items():
             if not len(found):
-                key = f"held_out.{name}" if name != "train" else "data.train"
-                raise UserError(f"{key}: no example is left for the {name} part")
+                raise self._nothing(name)
         if check is not None:
             check(raw)
         for found in (raw[part] for part in ("train", "validation") if part in raw):
@@ -118,11 +126,12 @@ class Plan:
         if "validation" in raw:
             own = bool(self.data.validation)  # a share is reported with the rest
             held_out = raw["validation"].report if own else Report()
-            self._store(place, "validation", fitted, raw["validation"], base, held_out)
+            if self.validates:
+                self._store(place, "validation", fitted, raw["validation"], base, held_out)
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
-        for path in place.glob("raw_*"):
+        for path in (*place.glob("raw_*"), *place.glob(".raw_*")):
             path.unlink()
         return report
 
@@ -130,19 +139,27 @@ class Plan:
         """What a task keeps besides, while all that was read is still there."""
 
     def _read(self, place: Path) -> dict[str, Raw]:
-        """All parts, each file once."""
+        """All parts, each file once; no test part that cannot be used, or of which no example is
+        drawn: that is nothing to training."""
         found: dict[str, Raw] = {}
         for part in self.parts:
             if part == "train" or getattr(self.data, part):
                 report = Report()
-                keep(place, part, self.fields, self.read(part, self.policy, report), report)
+                try:
+                    keep(place, part, self.fields, self.read(part, self.policy, report), report)
+                except UserError:
+                    if part != "test":
+                        raise
+                    continue
                 found[part] = Raw(place, part, self.fields)
         if self.held_out:
             every = found["train"]
             belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
             for number, part in enumerate(files.PARTS):
-                if self.has(part) and (part == "train" or part not in found):
+                if part == "train" or (self.has(part) and not getattr(self.data, part)):
                     found[part] = every.only(belongs == number)
+        if "test" in found and not len(found["test"]):
+            del found["test"]
         return found
 
     def _refuse(self, report: Report) -> None:
@@ -245,10 +262,18 @@ class Plan:
 
 def watched(folder: Path, fields: Fields) -> list[tuple[Any, ...]] | None:
     """The values of the validation part that a run keeps as they are, if it does."""
-    if not (folder / STORE / f"{WATCHED}.json").is_file():
-        return None
-    store = Store(folder / STORE, WATCHED)
-    columns = [[*map(field.kept, store.texts(side))] for side, field in fields.items()]
+    place = folder / STORE
+    if (place / f"{WATCHED}.json").is_file():
+        store = Store(place, WATCHED)
+        texts = [store.texts(side) for side in fields]
+    else:  # as earlier versions kept them, if they did
+        names = [f"validation.{side}" for side in fields] if len(fields) > 1 else ["validation"]
+        if not any(any(place.glob(f"{name}.text.*")) for name in names):
+            return None
+        texts = [Store(place, name).texts("text") for name in names]
+    if len(set(map(len, texts))) > 1:
+        raise UserError(f"{place}: not as many texts on each side. Start a new run from the recipe")
+    columns = (map(field.kept, lines) for field, lines in zip(fields.values(), texts, strict=True))
     return list(zip(*columns, strict=True))
 
 
