@@ -161,7 +161,8 @@ class Plan:
             for number, part in enumerate(files.PARTS):
                 if part == "train" or (self.has(part) and not getattr(self.data, part)):
                     found[part] = every.only(belongs == number)
-        return found
+        # Nor one of which nothing is drawn.
+        return {part: raw for part, raw in found.items() if part != "test" or len(raw)}
 
     def _refuse(self, report: Report) -> None:
         """Refuse what the recipe says is to be refused: the first of it."""

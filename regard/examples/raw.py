@@ -56,7 +56,8 @@ def keep(
         rows = _blocks(fields, examples, paths)
         writer.add(islice(rows, writer.done, None))
         about = {"files": [[str(p) for p in each] for each in paths], "report": _written(report)}
-        (folder / f"raw_{part}.report").write_text(json.dumps(about), encoding="utf-8")
+        place = folder / f"raw_{part}.report"
+        place.write_text(json.dumps(about), encoding="utf-8", newline="\n")
 
 
 def _blocks(

@@ -123,7 +123,7 @@ class MultiHeadAttention(nn.Module):
         parts = packed.view(past.sentences, -1, 3, self.heads, dim // self.heads)
         cache = past.write(layer, parts.permute(2, 0, 3, 1, 4)[1:])  # (2, B, H, R/B·T, K)
         heads = self._ask(packed[..., :dim], cache, bias)
-        output: Tensor = self.output(heads.view(x.shape))
+        output: Tensor = self.output(heads.reshape(x.shape))
         return output, cache
 
     def project(self, memory: Float[Tensor, "B S D"]) -> Cache:
@@ -139,7 +139,7 @@ class MultiHeadAttention(nn.Module):
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
         query = self.query(x).view(len(memory[0]), -1, x.shape[-1])  # (B, R/B·T, D)
         heads = self._ask(query, memory, mask)
-        output: Tensor = self.output(heads.view(x.shape))
+        output: Tensor = self.output(heads.reshape(x.shape))
         return output
 
     def _ask(

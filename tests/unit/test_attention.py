@@ -191,6 +191,24 @@ def test_the_rows_of_one_sentence_look_at_one_memory(length: int, keys: int) -> 
 
 
 @LENGTHS
+def test_heads_may_have_one_dimension(length: int, keys: int) -> None:
+    """Their outputs come in another order of memory, of which rows cannot be cut without a copy."""
+    layer, own, beams = MultiHeadAttention(H, H, cross=True), MultiHeadAttention(H, H), 3
+    x, y, start = torch.randn(B * beams, length, H), torch.randn(B, keys, H), torch.randn(B, 2, H)
+    with torch.inference_mode():
+        together = layer.look(x, layer.project(y), None)
+        alone = layer.look(x, layer.project(y.repeat_interleave(beams, 0)), None)
+        torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
+        _, read = own(start, None, causal=True)
+        past, bias = Past(B, B * beams, 2, None, (read,)).grown(length)
+        together, _ = own.extend(x, past, 0, bias)
+        for beam in range(beams):
+            past, bias = Past(B, B, 2, None, (read,)).grown(length)
+            alone, _ = own.extend(x[beam::beams], past, 0, bias)
+            torch.testing.assert_close(together[beam::beams], alone, rtol=1e-5, atol=1e-5)
+
+
+@LENGTHS
 def test_a_sentence_with_nothing_to_look_at_gets_the_bias_alone(length: int, keys: int) -> None:
     """The fast path, too, gives zeros for every head, and no NaN on the way back."""
     mask = torch.ones(B, keys, dtype=torch.bool)

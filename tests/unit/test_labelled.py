@@ -13,6 +13,8 @@ from regard.data.readers import Policy, Report
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan
 from regard.fields import Example, text
+from regard.recipe.config import recipe
+from regard.tasks import classify
 
 SKIP = Policy(broken="skip")
 CONLLU = """\
@@ -171,6 +173,26 @@ def test_files_of_a_part_are_of_the_part_altogether(tmp_path):
     assert len(found["train"]) + len(found["test"]) == 100
     assert held_out.has(own, "validation")
     assert not ByContent().has(own, "test")
+
+
+def prepared(folder: Path, **shares: float) -> Plan:
+    """That of a classifier, whose training files are all that there is."""
+    put(folder, "train.tsv", "".join(f"{'ab'[n % 2]}\ttext {n}\n" for n in range(100)))
+    table = {"data": {"folder": str(folder), "train": ["train.tsv"]}, "held_out": shares}
+    plan = classify.plan(recipe({"task": "classify", "tokenizer": {"kind": "word"}, **table}).task)
+    plan.prepare(folder / "run", None)
+    return plan
+
+
+def test_a_share_that_draws_nothing_is_refused_when_it_is_wanted(tmp_path):
+    """Training has no use for a test part; evaluation has."""
+    plan = prepared(tmp_path, test=1e-9)
+    with pytest.raises(
+        UserError, match=r"^held_out.test: no example is drawn: take a larger share$"
+    ):
+        plan.whole("test", Policy())
+    with pytest.raises(UserError, match=r"^held_out.validation: no example is"):
+        prepared(tmp_path, validation=1e-9)
 
 
 def test_a_share_of_what_has_files_is_refused():

@@ -185,7 +185,7 @@ def test_each_kind_of_broken_line(tmp_path, name, bad, what):
     with pytest.raises(UserError) as refused:
         rows(path, policy=Policy())
     assert str(refused.value).startswith(f"{path}:2: {what}: “")
-    assert 'broken = "skip"' in str(refused.value)
+    assert 'data.on_bad_line = "skip"' in str(refused.value)
 
 
 def test_a_csv_record_over_several_lines_is_one_broken_line(tmp_path):
@@ -221,7 +221,7 @@ def test_empty_sides_are_skipped_kept_or_refused(tmp_path):
     )
     assert skip.counts == keep.counts == {"empty source": 1, "empty target": 1}
     assert (skip.used, keep.used) == (1, 3)
-    with pytest.raises(UserError, match=r"t:2: empty target: .*empty = \"skip\""):
+    with pytest.raises(UserError, match=r"t:2: empty target: .*data.on_empty = \"skip\""):
         rows(*files, policy=Policy(empty="refuse"))
 
 
