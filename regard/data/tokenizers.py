@@ -32,7 +32,7 @@ from tokenizers import (
     trainers,
 )
 
-from regard.data import chunks
+from regard.data import chunks, whole_file
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
 from regard.recipe.checked import Table
@@ -112,7 +112,7 @@ class Tokenizer:
             raise UserError(f"{path}: {error}") from None
 
     def save(self, path: Path) -> None:
-        path.write_text(self.json, encoding="utf-8", newline="\n")
+        whole_file.write(path, self.json)
 
     @property
     def hash(self) -> str:
