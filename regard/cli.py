@@ -67,8 +67,8 @@ def _ended(arguments: list[str]) -> int:
     except UserError as error:
         _say(str(error))
         return 2 if isinstance(error, RecipeError) else 1
-    except KeyboardInterrupt:
-        _say("interrupted")
+    except KeyboardInterrupt as error:
+        _say(str(error) or "interrupted")
         return INTERRUPTED
     except OSError as error:
         return _failed(error)

@@ -21,7 +21,7 @@ from regard.metrics import Comparison, Score, paired_bootstrap
 from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
-from regard.runs import Run, train as train_run
+from regard.runs import Run, preparing, train as train_run
 from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
 
@@ -309,13 +309,13 @@ def train(
     callbacks = [callback] if callback else []
     if recipe is not None and resume is None:
         run, warnings = create(*prepared(recipe, overrides, to), given)
-        for tell in callbacks:
-            for record in warnings:
-                tell(record)
     elif resume is not None and recipe is None and to is None and given is None:
-        run = Run(Path(resume))
+        run, warnings = resumed(Path(resume))
     else:
         raise RecipeError("train: give either a recipe, or a run to resume as it is")
+    for tell in callbacks:
+        for record in warnings:
+            tell(record)
     if not train_run(run, callbacks).finished:
         raise KeyboardInterrupt(
             f"stopped and saved; to go on: regard.train(resume={str(run.folder)!r})"
@@ -342,13 +342,14 @@ def create(
     """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
     was found when all of it was read."""
     warnings: list[Finding] = []
+    said: list[str] = []
 
     def check(raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
         warnings.extend(examination.check_prepared(recipe, given, raw))
         return (each.as_dict() for each in warnings)
 
     try:
-        run = Run.create(folder, recipe, given, check)
+        run = Run.create(folder, recipe, given, check, said.append)
     except examination.Refused:
         raise
     except UserError:
@@ -356,8 +357,16 @@ def create(
         examination.passed(examination.quick_check(recipe, given))
         raise
     warnings += examination.room(run)
-    texts = [*map(str, warnings), *run.notes()]
+    texts = [*said, *map(str, warnings), *run.notes()]
     return run, [{"kind": "warning", "text": text} for text in texts]
+
+
+def resumed(folder: Path) -> tuple[Run, list[dict[str, Any]]]:
+    """A run to go on with; one that was never finished being made is finished first."""
+    if not preparing.is_interrupted(folder):
+        return Run(folder), []
+    recipe, base = preparing.recipe_of(folder)
+    return create(folder, recipe, Run(base) if base else None)
 
 
 def doctor(
@@ -381,9 +390,9 @@ def doctor(
 
 
 def free_folder(name: str) -> Path:
-    """runs/NAME, or runs/NAME-2, … if that is taken."""
+    """runs/NAME, or runs/NAME-2, … if that is taken; what an interrupted try has left is free."""
     numbers = iter(range(2, 10_000))
     folder = Path("runs") / name
-    while folder.exists():
+    while folder.exists() and not preparing.is_interrupted(folder):
         folder = Path("runs") / f"{name}-{next(numbers)}"
     return folder

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data import whole_file
 from regard.recipe import checked
 from regard.recipe.checked import Table
 
@@ -138,10 +139,8 @@ def write_index(folder: Path, name: str, index: Index) -> None:
         "columns": written_columns(index.columns),
         "shards": [written_shard(shard) for shard in index.shards],
     }
-    writing = folder / f".{name}.json"
     text = checked.written(checked.signed(table), indent=1)
-    writing.write_text(text + "\n", encoding="utf-8", newline="\n")
-    writing.replace(index_path(folder, name))
+    whole_file.write(index_path(folder, name), f"{text}\n")
 
 
 def read_index(folder: Path, name: str) -> Index:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Library, models
 
-from regard.data import chunks
+from regard.data import chunks, whole_file
 from regard.data.tokenizer_training import (
     BYTE_OF,
     MARKS,
@@ -91,7 +91,7 @@ class Tokenizer:
             raise UserError(f"{path}: {error}") from None
 
     def save(self, path: Path) -> None:
-        path.write_text(self.json, encoding="utf-8", newline="\n")
+        whole_file.write(path, self.json)
 
     @property
     def hash(self) -> str:

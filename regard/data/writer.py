@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.data import shards
-from regard.data.shards import SHARD, Column, Columns, Index, Part, Shard
+from regard.data import shards, whole_file
+from regard.data.shards import Column, Columns, Index, Part, Shard
 from regard.recipe import checked
 
 ROWS = 2048
@@ -38,9 +38,10 @@ class Writer:
     """
 
     def __init__(
-        self, folder: Path, name: str, columns: Mapping[str, Column], *, shard: int = SHARD
+        self, folder: Path, name: str, columns: Mapping[str, Column], *, shard: int = 0
     ) -> None:
-        self._folder, self._name, self._most = folder, name, shard
+        """A shard ends after so many bytes, by default after `shards.SHARD`."""
+        self._folder, self._name, self._most = folder, name, shard or shards.SHARD
         self._columns = shards.check_columns(columns)
         folder.mkdir(parents=True, exist_ok=True)
         whole = _whole(folder, name, self._columns)
@@ -140,9 +141,7 @@ class Writer:
             if number >= len(found):
                 path.unlink()
         text = _line(head) + "".join(_line(shards.written_shard(shard)) for shard in found)
-        writing = journal.with_suffix(".journal-new")
-        writing.write_text(text, encoding="utf-8", newline="\n")
-        writing.replace(journal)
+        whole_file.write(journal, text)
         return found
 
 

@@ -1,9 +1,9 @@
-"""A new run: all that training needs, put into its folder, or nothing."""
+"""A new run: all that training needs, put into its folder; or nothing, unless that took long."""
 
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,10 @@ from regard.examples.raw import Raw
 from regard.fields import text, words
 from regard.model import Model, build
 from regard.recipe import checked, config
+from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
+from regard.runs import preparing
 from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
@@ -40,47 +42,96 @@ def create(
     recipe: Recipe,
     base_run: "Run | None",
     check: Check | None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> None:
     """See `Run.create`."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for the run")
-    _must_be_empty(folder)
+    _must_be_free(folder)
     if base_run is not None:
         recipe = _continued(recipe, base_run)
     with recipe.place.located():
         device.check(recipe.train)
     made = [new for new in (folder, *folder.parents) if not new.exists()]
+    made = made or [folder] * (folder / preparing.NAME).exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with lock.held(folder):
-            _must_be_empty(folder)  # still, now that nobody else can fill it
+            _must_be_free(folder)  # still, now that nobody else can fill it
+            _take_up(folder, about := preparing.note(recipe, base_run), tell)
             try:
+                preparing.begin(folder, about, recipe)
                 _fill(folder, recipe, base_run, check)
-            except BaseException:
+                preparing.end(folder)
+            except BaseException as error:
                 with suppress(UserError):
                     lock.check(folder)  # what has taken its name meanwhile is not ours
+                    if preparing.is_worth_keeping(folder):
+                        _advise(error, preparing.kept(folder))
                     _empty(folder, made)
                 raise
+    except _Kept as kept:
+        raise kept.error from None
     except BaseException:
         if lock.forget(folder):  # Windows removes no file that is open
             _empty(None, made)
         raise
 
 
-def _must_be_empty(folder: Path) -> None:
-    """A new run wants a folder of its own; that it was locked before is no matter."""
+class _Kept(Exception):
+    """An error after which what was prepared stays where it is."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _advise(error: BaseException, advice: str) -> None:
+    """The same error, which also says how to go on."""
+    match error:
+        case UserError():
+            raise _Kept(type(error)(f"{str(error).rstrip('.')}. {advice}"))
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            raise _Kept(UserError(f"{where}{error.strerror or error}. {advice}"))
+        case KeyboardInterrupt():
+            raise _Kept(KeyboardInterrupt(f"interrupted. {advice}"))
+    error.add_note(advice)
+    raise _Kept(error)
+
+
+def _take_up(folder: Path, now: Table, tell: Callable[[str], None]) -> None:
+    """Leave what an interrupted try has prepared, if it is of the same; or clear it away."""
+    if not (folder / preparing.NAME).exists():
+        return
+    manifest.check_kinds(folder)
+    if (changed := preparing.difference(folder, now)) is None:
+        tell(f"{folder}: its preparation was interrupted; what is whole is taken over")
+        return
+    tell(f"{folder}: {changed} since its preparation was interrupted: it begins anew")
+    _empty(folder, (), (lock.NAME,))
+
+
+def _must_be_free(folder: Path) -> None:
+    """A new run wants a folder of its own, or one that an interrupted try has left; that it was
+    locked before is no matter."""
+    if (folder / preparing.NAME).is_file() and not (folder / manifest.RECIPE).exists():
+        return
     found = folder.iterdir() if folder.exists() else ()
-    if any(each.name != lock.NAME and not manifest.is_clutter(each) for each in found):
+    if any(each.name not in preparing.BEFORE and not manifest.is_clutter(each) for each in found):
         hint = f"; to go on with it: {resume(folder)}" if (folder / "recipe.toml").exists() else ""
         raise UserError(f"{folder} exists and is not empty{hint}")
 
 
-def _empty(folder: Path | None, made: Iterable[Path]) -> None:
-    """Remove what is in a folder, and those folders that were made for it and are empty now.
+def _empty(folder: Path | None, made: Iterable[Path], kept: Collection[str] = ()) -> None:
+    """Remove what is in a folder, but what is kept, and those folders that were made for it and are
+    empty now.
 
     What cannot be removed stays: the error that led here is the one to report.
     """
     for left in folder.glob("*") if folder else ():
+        if left.name in kept:
+            continue
         with suppress(OSError):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
     for new in made:
@@ -108,8 +159,6 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
         checkpoint.save(folder / "start", base_run.read("final", Checkpoint.weights), {})
     _write(folder / "data.json", _findings(report) | {"findings": found})
     _write(folder / "environment.json", environment())
-    hidden = folder / manifest.HIDDEN_RECIPE
-    hidden.write_text(config.dump(recipe), encoding="utf-8", newline="\n")
     manifest.seal(folder)
 
 

@@ -14,7 +14,7 @@ from regard.model import Model, build
 from regard.recipe import config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import creation
+from regard.runs import creation, preparing
 from regard.tasks import Task
 from regard.train import checkpoint, device, manifest
 from regard.train.checkpoint import Checkpoint
@@ -45,6 +45,8 @@ class Run:
         """Open a run that is there."""
         if not (folder / "recipe.toml").is_file():
             what = "is not a run: it has no recipe.toml" if folder.is_dir() else "does not exist"
+            if (folder / preparing.NAME).is_file():
+                what = f"is a run that is not finished being made; to go on: {resume(folder)}"
             raise UserError(f"{folder} {what}")
         self.folder = folder
         self.files = manifest.sealed(folder)
@@ -57,13 +59,16 @@ class Run:
         recipe: Recipe,
         base_run: "Run | None" = None,
         check: creation.Check | None = None,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> "Run":
-        """Prepare everything that training needs; nothing is left behind if that fails.
+        """Prepare everything that training needs; if that fails, nothing is left behind but what
+        took long to make. What a killed try has prepared is taken over.
 
         The model of `base_run` is what it begins with. `check` is given what was read of the data
-        before anything is learnt from it; the run keeps what it finds.
+        before anything is learnt from it; the run keeps what it finds. `tell` gets a line about an
+        earlier try.
         """
-        creation.create(folder, recipe, base_run, check)
+        creation.create(folder, recipe, base_run, check, tell)
         return cls(folder)
 
     @property

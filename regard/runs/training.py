@@ -12,6 +12,7 @@ from regard.data import vectors
 from regard.errors import UserError, advised
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
+from regard.runs import preparing
 from regard.runs.creation import VECTORS, vocabulary
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
@@ -47,6 +48,7 @@ def train(
     """Train a run, from its newest whole checkpoint if there is one, to its end."""
     manifest.sealed(run.folder, whole=True)
     with lock.held(run.folder):
+        preparing.end(run.folder)  # a kill may have come before that
         return _train(run, list(callbacks), tick)
 
 

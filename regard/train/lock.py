@@ -30,6 +30,15 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a process writes a run in `folder` now."""
+    if not (folder / NAME).exists():
+        return False
+    with suppress(OSError), (folder / NAME).open("ab+") as file:
+        return not _taken(file)
+    return False  # nobody could write there
+
+
 def check(folder: Path) -> None:
     """Raise if a folder that this process has locked is not what its name leads to any more."""
     if hold := _held.get(folder.absolute()):

@@ -49,6 +49,7 @@ def train(
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
     from regard import front, runs
+    from regard.runs import preparing
     from regard.verbs import display
 
     add_parts(parts)
@@ -57,7 +58,10 @@ def train(
         return
     given = runs.Run(start_from) if start_from else None
     warnings: list[dict[str, Any]] = []
-    if resume is not None:
+    if resume is not None and preparing.is_interrupted(resume):
+        with display.waiting(f"preparing the data in {resume}"):
+            run, warnings = front.resumed(resume)
+    elif resume is not None:
         run = runs.Run(resume)
     else:
         assert recipe is not None

@@ -9,7 +9,6 @@ import faulthandler
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -85,14 +84,26 @@ class Forks:
 
 
 def train(run: str, recipe: str) -> None:
-    """Go on with a run; one that was never finished being made is made anew, as a person would."""
+    """Go on with a run, or with one that was never finished being made: the same command."""
     import regard
 
     if (Path(run) / "recipe.toml").exists():
         regard.train(resume=run)
     else:
-        shutil.rmtree(run, ignore_errors=True)
         regard.train(recipe, to=run)
+
+
+def prepare(run: str, recipe: str) -> None:
+    """Make a run, into many small shards, or finish making it; train nothing."""
+    from regard.data import shards
+    from regard.front import create, prepared, resumed
+    from regard.runs import preparing
+
+    shards.SHARD = 150
+    if preparing.is_interrupted(Path(run)):
+        resumed(Path(run))
+    elif not (Path(run) / "recipe.toml").exists():
+        create(*prepared(recipe, (), run))
 
 
 def use(run: str) -> None:
@@ -162,6 +173,7 @@ def convert(run: str) -> None:
 
 FUNCTIONS: dict[str, Callable[..., str | None]] = {
     "train": train,
+    "prepare": prepare,
     "use": use,
     "answers": answers,
     "convert": convert,
