@@ -16,6 +16,7 @@ from regard.data import shards
 from regard.data.readers import Report
 from regard.data.store import Column, Store, Writer
 from regard.errors import UserError
+from regard.examples.preparation import Plan
 from regard.front import create, free_folder, prepared
 from regard.runs import Run, preparing
 from regard.train import lock
@@ -42,11 +43,12 @@ def forks() -> Iterator[Forks]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files but the lock, which names a process."""
+    """All files but the lock, which names a process, and the note that training removes where a
+    kill came after all was made."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != lock.NAME
+        if path.is_file() and path.name not in (lock.NAME, preparing.NAME)
     }
 
 
@@ -87,7 +89,7 @@ class Work:
     def __init__(self, error: BaseException | None) -> None:
         self.error, self.taken = error, -1
 
-    def __call__(self, config: Any, folder: Path, given: Path | None = None) -> Report:
+    def __call__(self, config: Any, folder: Path) -> Report:
         from regard.data.tokenizers import Tokenizer
 
         for side in ("source", "target"):
@@ -108,7 +110,11 @@ def recipe(tmp_path: Path) -> Path:
 
 def work(monkeypatch: pytest.MonkeyPatch, error: BaseException | None = None) -> Work:
     made = Work(error)
-    monkeypatch.setattr("regard.tasks.translate.prepare", made)
+
+    def prepare(plan: Any, folder: Path, base: Path | None = None, check: Any = None) -> Report:
+        return made(plan.config, folder)
+
+    monkeypatch.setattr(Plan, "prepare", prepare)
     return made
 
 
