@@ -83,16 +83,16 @@ def leaked(parts: Sequence[Part]) -> Iterator[Finding]:
 
 def _leak(part: Part, before: Part, known: list[str], hit: list[int]) -> Iterator[Finding]:
     long = sum(len(key) >= LONG for key in known)
-    told = [n for n in hit if len(known[n]) >= LONG]
-    share = len(told) / max(1, long)
+    lengthy = [n for n in hit if len(known[n]) >= LONG]
+    share = len(lengthy) / max(1, long)
     severity: Severity = "warning"
     many = share > LEAKED[1] or len(hit) > LEAKED[2] * len(part)
     learnt = part.name == "test" and before.name == "train"
     if learnt and many and len(hit) > EVIDENCE:
         severity = "error"
-    if severity == "error" or (share > LEAKED[0] and len(told) > 2) or len(hit) > len(part) / 2:
+    if severity == "error" or (share > LEAKED[0] and len(lengthy) > 2) or len(hit) > len(part) / 2:
         side = part.sides[0]
-        first = (told or hit)[0]
+        first = (lengthy or hit)[0]
         what = f"{counted(len(hit), len(part), 'examples')} of {part.key} are in {before.key}, too"
         yield finding("data.leaked", side.place(first), what, side.lines[first], severity)
 

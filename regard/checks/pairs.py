@@ -16,7 +16,7 @@ ENOUGH = 100
 SAMPLE = 500
 """Lines of a side that are classified, or learnt from."""
 SEPARATE = 0.9
-"""Two languages are told apart if this share of lines is taken for its own side's."""
+"""Two languages are distinguished if this share of lines is taken for its own side's."""
 SWAPPED = 0.7
 MIXED = 0.02
 COPIES = 0.05

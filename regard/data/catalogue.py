@@ -29,7 +29,7 @@ from regard.errors import UserError
 TIMEOUT = 60
 
 Progress = Callable[[str, int, int], None]
-"""Told the name of a download, its bytes so far, and their final number (0 if unknown)."""
+"""Called with the name of a download, its bytes so far, and their final number (0 if unknown)."""
 
 
 def home() -> Path:

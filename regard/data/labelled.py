@@ -87,7 +87,7 @@ def texts(
             continue
         found = (label.strip() for label in field.split(between))
         yield Text(paths[0], number, text, tuple(dict.fromkeys(filter(None, found))))
-    report.counts.pop(f"empty {columns[0]}", None)  # met, but not left out
+    report.counts.pop(f"empty {columns[0]}", None)  # seen, but not left out
 
 
 def _listed(path: Path, columns: tuple[str, ...], broken: Broken) -> Iterator[Row]:

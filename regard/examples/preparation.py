@@ -30,7 +30,7 @@ from regard.fields import SEPARATOR, Example, Field, Flat, Row
 Fields = Mapping[str, Any]
 """Of the form of `Field`, by the side's name: inputs first, then what is predicted."""
 Check = Callable[[Mapping[str, Raw]], None]
-"""Told what was read, before anything is learnt from it; it may refuse."""
+"""Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
 
 

@@ -28,7 +28,7 @@ RECURRENT = re.compile(r".*\.(state|cell|candidate|gates\.\w+)")
 class Seen(Mapping[str, Tensor]):
     """What the probes have shown, by their names, in the order of the computation.
 
-    A name that was met several times, as in a search that goes step by step, has several values:
+    A name that was seen several times, as in a search that goes step by step, has several values:
     `seen[name]` is the last one, `seen.calls(name)` has all.
     """
 

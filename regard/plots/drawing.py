@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import matplotlib.axis
     import matplotlib.figure
 
-# Okabe and Ito's colours, told apart with any kind of colour vision; the yellow, too pale for
+# Okabe and Ito's colours, distinct with any kind of colour vision; the yellow, too pale for
 # lines on white, is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 HATCHES = ("", "///", "...", "xxx")

@@ -49,7 +49,7 @@ class Place:
 
     @contextmanager
     def located(self) -> Iterator[None]:
-        """A RecipeError that begins with its key is told where the key stands."""
+        """A RecipeError that begins with its key gets the place where the key stands."""
         try:
             yield
         except RecipeError as error:

@@ -8,7 +8,7 @@
     store/                      the training and validation parts as tokens, the texts that are
                                 validated by, pretrained vectors: all that training reads
     manifest.json               size and hash of all that the run was made with
-    data.json                   what the readers met: lines used, lines skipped and why
+    data.json                   what the readers found: lines used, lines skipped and why
     environment.json            versions, processor, cores
     start/                      the weights that it began with, where they are another run's
     checkpoints/00001000/ …     see train/checkpoint.py

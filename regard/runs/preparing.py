@@ -2,7 +2,7 @@
 
 `.preparing.json` is there from the beginning until the run is whole: a hash of what the recipe says
 of the task, the run whose model it begins with, and size and time of every file that the recipe
-names. Whoever comes after a kill takes up what is there if all of these are still the same.
+names. The next try after a kill takes up what is there if all of these are still the same.
 """
 
 import hashlib

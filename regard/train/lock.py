@@ -93,7 +93,7 @@ class Hold:
 
 
 def _same(path: Path, handle: int) -> bool:
-    """Whether a name leads to what is open; where that cannot be told, writing will tell."""
+    """Whether a name leads to what is open; where that cannot be known, writing shows it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except (FileNotFoundError, NotADirectoryError):

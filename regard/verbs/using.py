@@ -27,7 +27,7 @@ from regard.verbs.common import (
     say,
 )
 
-TOLD = {
+WARNED = {
     "cut": "too long to be read: cut",
     "unknown": "has what the model has never seen: read as unknown",
 }
@@ -248,8 +248,8 @@ def predict(
         prefix=prefix, details=detailed, align=detailed, batch=batch, **options,
     )  # fmt: skip
     for number, prediction in enumerate(stream, 1):
-        if prediction.status in TOLD:
-            display.warn(f"{file or streams.INPUT}:{number}: {TOLD[prediction.status]}")
+        if prediction.status in WARNED:
+            display.warn(f"{file or streams.INPUT}:{number}: {WARNED[prediction.status]}")
         say(prediction.as_dict() if detailed else one_line(predictor.task, prediction.text))
 
 
@@ -301,8 +301,8 @@ def score(
     results = predictor.score(*texts)
     for number, result in enumerate(results, 1):
         status = result.get("status", "ok")
-        if files and status in TOLD:
-            display.warn(f"{files[0]}:{number}: {TOLD[status]}")
+        if files and status in WARNED:
+            display.warn(f"{files[0]}:{number}: {WARNED[status]}")
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
         plain = "\t".join("-" if value is None else f"{value:.4f}" for value in columns)
         say(result if json or format == "jsonl" else plain)
@@ -315,7 +315,7 @@ def _tell(statuses: Sequence[str]) -> None:
     """Say of how many inputs not all could be read."""
     from regard.verbs import display
 
-    for status, what in TOLD.items():
+    for status, what in WARNED.items():
         if count := statuses.count(status):
             display.warn(f"{count:,} of {len(statuses):,} inputs: {what}")
 
