@@ -39,7 +39,8 @@ LIKELIHOOD = ("log_prob", "perplexity", "bits_per_character")
 def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
     """Say what takes its time; how long it took, where nobody watches.
 
-    What is given is called with how far a file is: its name, bytes so far, all of them (0 if unknown).
+    What is given is called with the name of a file, its bytes so far, and all of them (0 if
+    unknown).
     """
     start = time.perf_counter()
     if errors.is_terminal:
