@@ -56,7 +56,8 @@ def _hash(value: Any) -> str:
 
 def sources(recipe: Recipe) -> list[Path]:
     """The files that a recipe names, whatever the keys: of its data, of pretrained vectors."""
-    data, found = getattr(recipe.task, "data", None), {}
+    data: Any = getattr(recipe.task, "data", None)
+    found: dict[Path, None] = {}
     base = Path(getattr(data, "folder", ""))
     with suppress(UserError):  # the task says so, when it reads the data
         base = catalogue.find(data.set) if getattr(data, "set", "") else base
