@@ -68,6 +68,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
     )
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
+    parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument("--to", default="docs/images", help="scaling: where the picture goes")
     options = parser.parse_args(arguments)
     if options.name not in BENCHMARKS:

@@ -1,10 +1,14 @@
 """What comes before a step: starting, reading and tokenizing, making batches."""
 
 import argparse
+import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from bench.batches import Corpus, pairs
 from bench.peers import Contestant, race
 from bench.timing import best
 from bench.training import TINY, _options, recipe
+from regard.errors import UserError
 from regard.recipe import config
 from regard.recipe.parts import module
 from regard.types import Position
@@ -35,18 +40,70 @@ def _run(command: list[str]) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
+def _write(folder: Path, given: Sequence[Sequence[str]], count: int) -> None:
+    """So many pairs, in a file for each language."""
+    for side, language in enumerate(("en", "de")):
+        with (folder / f"train.{language}").open("w", encoding="utf-8") as file:
+            file.writelines(f"{given[n % len(given)][side]}\n" for n in range(count))
+
+
+def against(old: Path, folder: Path, count: int, rounds: int) -> dict[str, Any]:
+    """This version and the one whose checkout is `old` prepare the pairs in `folder`, in turns."""
+    if not (old / "regard" / "__init__.py").is_file():
+        raise UserError(f"--old {old}: there is no checkout of regard")
+    trees = {"regard": Path(__file__).parents[1], "old": old}
+    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in trees}
+    for _ in range(rounds):
+        for name, tree in trees.items():
+            seen[name].append(_prepared(tree, folder))
+            last = seen[name][-1]
+            print(f"{name:>8}  {last['seconds']:6.1f} s  {last['cpu_seconds']:6.1f} CPU s  "
+                  f"{last['peak_megabytes']:6,.0f} MB")  # fmt: skip
+    figures = {
+        name: {
+            "best": count / min(r["seconds"] for r in each),
+            "median": count / statistics.median(r["seconds"] for r in each),
+            "cpu_seconds": min(r["cpu_seconds"] for r in each),
+            "peak_megabytes": max(r["peak_megabytes"] for r in each),
+        }
+        for name, each in seen.items()
+    }
+    new, before = figures["regard"], figures["old"]
+    ratio = {key: round(new[key] / before[key], 3) for key in ("best", "median")}
+    ratio["cpu"] = round(before["cpu_seconds"] / new["cpu_seconds"], 3)
+    ratio["memory"] = round(new["peak_megabytes"] / before["peak_megabytes"], 3)
+    same = len({r["tokens"] for each in seen.values() for r in each}) == 1
+    print(f"{count:,} pairs: {ratio['best']:.2f} times as fast at best, {ratio['cpu']:.2f} by CPU")
+    print(f"{ratio['memory']:.2f} of the memory; {'the same' if same else 'OTHER'} tokens")
+    return {"unit": "pairs per second", "ratio": ratio, "figures": figures, "same_tokens": same}
+
+
+def _prepared(tree: Path, folder: Path) -> dict[str, Any]:
+    """One preparation by the version of regard in `tree`, in a process of its own."""
+    script = Path(__file__).parent / "contestants" / "prepare_pairs.py"
+    environment = os.environ | {"PYTHONPATH": str(tree.absolute())}
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)],
+        env=environment, cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise UserError(f"{tree} could not prepare the pairs: {done.stderr.strip()[-300:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 def prepare(options: argparse.Namespace) -> dict[str, Any]:
     """Read, tokenize and store 1 M pairs (multi30k's, again and again); make batches of them.
 
-    Beside it an epoch of Transformer-Tiny on them, at the rate of its first updates.
+    Beside it an epoch of Transformer-Tiny on them, at the rate of its first updates; with `--old`
+    an earlier version of regard instead, in turns.
     """
     count = 100_000 if options.quick else 1_000_000
-    given = pairs(options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for side, language in enumerate(("en", "de")):
-            with (folder / f"train.{language}").open("w", encoding="utf-8") as file:
-                file.writelines(f"{given[n % len(given)][side]}\n" for n in range(count))
+        _write(folder, pairs(options), count)
+        if options.old:
+            return against(Path(options.old), folder, count, rounds=2 if options.quick else 3)
         made = config.recipe(
             recipe(TINY)
             | {"data": {"folder": name, "train": ["train.en", "train.de"]}}
