@@ -35,10 +35,13 @@ def read(folder):
 
 def main(folder):
     recipe = read(folder)
-    prepare = module("tasks", "translate").prepare
+    task = module("tasks", "translate")
     with tempfile.TemporaryDirectory() as name:
         cpu, began = time.process_time(), time.perf_counter()
-        prepare(recipe.task, Path(name))
+        if hasattr(task, "plan"):
+            task.plan(recipe.task).prepare(Path(name), None)
+        else:  # before tasks were made of fields
+            task.prepare(recipe.task, Path(name))
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         digest = hashlib.sha256()
         # Of both forms of a store these are the tokens alone, one after the other.
