@@ -212,16 +212,16 @@ def test_what_is_held_out_is_not_learnt_from(trained: Predictor, folder: Path):
 
 
 def test_stored_labels_of_another_type_are_refused(folder: Path, tmp_path: Path):
-    """All hashes agree, and the bits of small numbers would be halves of almost nothing."""
-    task, _ = untrained(table(folder), tmp_path / "run")
-    path = task.folder / "store" / "train.json"
+    """All hashes agree; as halves, the bits of small numbers are almost nothing: of no label."""
+    task, model = untrained(table(folder), tmp_path / "run")
+    path = task.folder / "store" / "validation.json"
     index = json.loads(path.read_text())
     assert index["columns"]["labels"]["dtype"] == "u2"
     index["columns"]["labels"]["dtype"] = "f2"
     path.write_text(json.dumps(index))
     forger.agree(task.folder)
-    with pytest.raises(UserError, match=r"train\.labels is of type f2 instead of u2"):
-        task.batches(1)
+    with pytest.raises(UserError, match=r"validation\.labels is of type f2 instead of u2"):
+        task.validate(model)
 
 
 def test_class_weights_make_labels_count_the_same(folder: Path, tmp_path: Path):
