@@ -35,6 +35,11 @@ class Names:
         return len(self.labels)
 
     @property
+    def hash(self) -> str:
+        """Of the names in their order."""
+        return self.labels.hash
+
+    @property
     def size(self) -> int:
         """More than any number that is stored."""
         return len(self.labels) + 1
@@ -74,6 +79,8 @@ class Numbers:
     mean: float
     deviation: float
     outputs: ClassVar[int] = 1
+    hash: ClassVar[str] = ""
+    """Numbers have no names that could differ."""
     size: ClassVar[int] = 1 << 32
 
     def save(self, folder: Path) -> None:

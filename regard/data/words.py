@@ -134,13 +134,16 @@ class Lexicon:
             "letters": range(LONGEST + 1),
         }
 
-    def sizes(self, writes: str, outputs: int) -> Sizes:
-        """Of a model that reads this and predicts one of so many outputs of another field."""
+    def sizes(self, writes: str, outputs: int, known: str = "") -> Sizes:
+        """Of a model that reads this and predicts so many outputs of another field, which are known
+        by a hash of their names."""
         source = {"tokens": len(self.symbols)}
         if self.characters is not None:
             source["characters"] = len(self.characters)
         fields = {"source": source, writes: {"outputs": outputs}}
-        return Sizes(fields, reads="source", writes=writes)
+        hashes = [self.symbols.hash, self.characters.hash if self.characters else ""]
+        vocabularies = {"source": " ".join(hashes), writes: known}
+        return Sizes(fields, reads="source", writes=writes, vocabularies=vocabularies)
 
 
 def _cut(word: str) -> str:

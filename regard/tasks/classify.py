@@ -191,7 +191,7 @@ class Task:
         self.config, self.folder = config, folder
         self.lexicon, self.labels = Lexicon.load(folder, config.tokenizer), Labels.load(folder)
         self.source = self.lexicon.symbols
-        self.sizes = self.lexicon.sizes("labels", len(self.labels))
+        self.sizes = self.lexicon.sizes("labels", len(self.labels), self.labels.hash)
         self.several = config.labels.kind == "several"
         self._weights = self._balance() if config.labels.weights == "balanced" else None
 

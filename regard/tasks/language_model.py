@@ -176,7 +176,8 @@ class Task:
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
         self.target = Tokenizer.load(folder / "target.tokenizer.json", config.tokenizer)
-        self.sizes = Sizes({"target": self.target.size()}, writes="target")
+        known = {"target": self.target.hash}
+        self.sizes = Sizes({"target": self.target.size()}, writes="target", vocabularies=known)
         self.running = config.unit == "stream"
         self.before = END if self.running else START
         """What is read before the first symbol: in running text, the end of another line."""

@@ -191,7 +191,7 @@ class Task:
         self.lexicon = Lexicon.load(folder, config.tokenizer)
         self.tags = scales.load(config.labels.kind, folder)
         self.source = self.lexicon.symbols
-        self.sizes = self.lexicon.sizes("tags", self.tags.outputs)
+        self.sizes = self.lexicon.sizes("tags", self.tags.outputs, self.tags.hash)
         self.real = config.labels.kind == "real"
 
     # Learning

@@ -226,7 +226,8 @@ class Task:
             both = " and ".join(str(folder / f"{side}.tokenizer.json") for side in SIDES)
             raise UserError(f"{both} are not the same, but tokenizer.joint = true")
         sizes = {"source": self.source.size(), "target": self.target.size()}
-        self.sizes = Sizes(sizes, *SIDES, shared=shared)
+        known = {side: getattr(self, side).hash for side in SIDES}
+        self.sizes = Sizes(sizes, *SIDES, shared=shared, vocabularies=known)
 
     @cached_property
     def choices(self) -> Choices | None:

@@ -6,10 +6,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "regard"
 ROOT, FILE, TASK = 10, 400, 300
 """Modules at the package's root; lines of a file; lines of a task."""
 LARGER = {
-    "tasks/translate.py": 565,
+    "tasks/translate.py": 566,
     "tasks/forecast.py": 515,
     "tasks/tag.py": 463,
-    "tasks/language_model.py": 462,
+    "tasks/language_model.py": 463,
     "tasks/classify.py": 395,
     "data/readers.py": 460,
     "doctor/findings.py": 459,
