@@ -85,7 +85,7 @@ class Config:
         def of(part: Part | None) -> Part | None:
             return None if part is None else change(part)
 
-        plain = {name: of(getattr(self, name)) for name in ROOMS}
+        plain: dict[str, Any] = {name: of(getattr(self, name)) for name in ROOMS}
         towers = {
             name: TowerConfig(input=of(tower.input), encoder=of(tower.encoder))
             for name, tower in self.towers.items()

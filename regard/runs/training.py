@@ -103,9 +103,8 @@ def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback
         lost = ", ".join(f"model.{key}" for key in named)
         raise UserError(f"{start.folder} is missing: the weights of {lost}. {manifest.MADE}")
     names = transfer.given_names(config, model) if given else set()
-    if config.input is not None and not names.issuperset(
-        transfer.names_of(model, "input").values()
-    ):
+    reads = transfer.names_of(model, "input").values() if config.input is not None else ()
+    if not names.issuperset(reads):
         _give_vectors(run, task, model, callbacks)
     if given:
         if fault := start.fault():

@@ -171,7 +171,7 @@ def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> W
 
 
 def _same_vocabulary(key: str, sizes: Sizes, base: Base, part: str) -> None:
-    """Rows of an embedding or a projection are for the tokens or labels that they were learnt of."""
+    """Rows of an embedding or a projection belong to the tokens or labels they were learnt for."""
     here, there = _field(key, sizes), _field(part, base.sizes)
     if sizes.vocabularies.get(here) != base.sizes.vocabularies.get(there):
         raise RecipeError(

@@ -262,8 +262,8 @@ def put_weights(
     source: str,
     names: Collection[str] | None = None,
 ) -> None:
-    """Copy `weights` into the model; names (or those of them that are given) and shapes must be the
-    model's own, and all finite."""
+    """Copy `weights` into the model; names (or those that are given) and shapes must be the model's
+    own, and all finite."""
     shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     check_shapes(model, shapes, source, names)
     check_finite(weights, source)
@@ -291,7 +291,7 @@ def check_shapes(
     source: str,
     names: Collection[str] | None = None,
 ) -> None:
-    """Refuse weights whose names (or those of them that are given) or shapes are not the model's."""
+    """Refuse weights whose names (or those that are given) or shapes are not the model's own."""
     own = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     if names is not None:
         own = {name: shape for name, shape in own.items() if name in names}
