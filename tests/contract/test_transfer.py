@@ -145,16 +145,20 @@ def test_weights_that_are_lost_before_the_beginning_are_missed(base: Run, tmp_pa
     made = recipe(tmp_path, encoder=BLOCKS | {"weights": str(base.folder)})
     run = Run.create(tmp_path / "run", made)
     shutil.rmtree(run.folder / "start")
-    with pytest.raises(UserError, match=r"start is missing: the weights of model\.encoder\."):
+    with pytest.raises(UserError, match=r"start/manifest\.json is missing\. It was made when"):
         train(run)
+    with pytest.raises(UserError, match=r"start is missing: the weights of model\.encoder\."):
+        begun(run)
 
 
 def test_weights_that_are_not_those_of_the_recipe_are_refused(base: Run, tmp_path: Path):
     made = recipe(tmp_path, encoder=BLOCKS | {"weights": str(base.folder)})
     run = Run.create(tmp_path / "run", made)
-    checkpoint.save(run.start.folder, part(saved(base), "x") | saved(base), {})
-    with pytest.raises(UserError, match=r"start is of another model: lacks \[\], has \['head"):
+    checkpoint.save(run.start.folder, saved(base), {})
+    with pytest.raises(UserError, match=r"start/model\.safetensors is damaged"):
         train(run)
+    with pytest.raises(UserError, match=r"start is of another model: lacks \[\], has \['head"):
+        begun(run)
 
 
 def test_all_parts_at_once_is_the_same_as_each(base: Run, tmp_path: Path):
@@ -349,13 +353,17 @@ def test_a_run_with_frozen_parts_can_be_looked_into(base: Run, tmp_path: Path):
 
 
 def test_the_doctor_refuses_what_training_would(base: Run, tmp_path: Path):
-    made = small_runs.table(
-        "classify", {"encoder": BLOCKS | {"layers": 1, "weights": str(base.folder)}}, tmp_path
-    )
-    with pytest.raises(RecipeError, match=r"model\.encoder\.weights: blocks\.1\.\S+ is"):
-        regard.doctor(made)
-    made["model"]["encoder"] = BLOCKS | {"weights": str(base.folder), "frozen": True}
-    assert not [each for each in regard.doctor(made) if each.code.startswith("cost.memory")]
+    place, rows = {"weights": str(base.folder)}, []
+    made = small_runs.table("classify", {"encoder": BLOCKS | {"layers": 1} | place}, tmp_path)
+    for n in range(60):
+        rows.append(f"{('bad', 'good')[n % 2]}\tdog {n} {('sits', 'runs')[n % 2]} there\n")
+    (tmp_path / "labels.tsv").write_text("".join(rows), encoding="utf-8")
+    [error] = [each for each in regard.doctor(made) if each.severity == "error"]
+    assert "model.encoder.weights: blocks.1." in str(error) and "missing here" in str(error)
+    made["model"]["encoder"] = BLOCKS | place | {"frozen": True}
+    found = regard.doctor(made)
+    assert not [each for each in found if each.severity == "error"]
+    assert any(each.code == "cost.time" for each in found), "its steps were measured"
 
 
 # Named parts
