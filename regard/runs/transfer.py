@@ -78,8 +78,10 @@ def check(recipe: Recipe) -> None:
     reads = config.input
     if reads and reads.training and reads.training.weights and _vectors(reads):
         raise RecipeError("model.input.vectors: model.input.weights gives these, too: take one")
+    if not (named := begins_with(config)):
+        return
     model, bases = stand_in(config), _open(config)
-    for key, place in begins_with(config).items():
+    for key, place in named.items():
         base, part = _base(bases, key, place)
         if key.endswith("encoder"):  # its weights do not depend on the data
             _fitting(model, key, base, part, config)
