@@ -5,9 +5,9 @@ names. Knows no task. Ties weights: a tied parameter is one object, so it is sto
 name that `named_parameters` gives it first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
-from regard.recipe.parts import Part, Training, foreign, module, reason, room_of_part
+from regard.recipe.parts import ROOMS, Part, Training, foreign, module, reason, room_of_part
 from regard.recipe.values import Width
 from regard.types import (
     Batch,
@@ -72,12 +72,26 @@ class Config:
 
     def parts(self) -> dict[str, Part]:
         """All parts, by their keys: "encoder", "towers.image.input", "heads.tags"."""
-        found = {name: getattr(self, name) for name in ("input", "encoder", "decoder", "head")}
+        found = {name: getattr(self, name) for name in ROOMS}
         for name, tower in self.towers.items():
             found[f"towers.{name}.input"] = tower.input
             found[f"towers.{name}.encoder"] = tower.encoder
         found |= {f"heads.{name}": part for name, part in self.heads.items()}
         return {key: part for key, part in found.items() if part is not None}
+
+    def changed(self, change: Callable[[Part], Part]) -> "Config":
+        """The same with all parts changed."""
+
+        def of(part: Part | None) -> Part | None:
+            return None if part is None else change(part)
+
+        plain: dict[str, Any] = {name: of(getattr(self, name)) for name in ROOMS}
+        towers = {
+            name: TowerConfig(input=of(tower.input), encoder=of(tower.encoder))
+            for name, tower in self.towers.items()
+        }
+        heads = {name: of(part) for name, part in self.heads.items()}
+        return replace(self, **plain, towers=towers, heads=heads)
 
 
 class Tower(nn.Module):
@@ -168,7 +182,7 @@ class Model(nn.Module):
             self.get_submodule(key).eval()
         return self
 
-    def rates(self) -> dict[nn.Parameter, float]:
+    def rates(self) -> dict[Tensor, float]:
         """What the learning rate of a parameter is multiplied by, where it is."""
         return {
             parameter: factor
@@ -362,5 +376,9 @@ def _set_training(model: Model, config: Config) -> None:
                     )
             if training.frozen:
                 parameter.requires_grad_(False)
+    if any(each.frozen for each in found.values()) and not any(
+        parameter.requires_grad for parameter in model.parameters()
+    ):
+        raise RecipeError("model: every part is frozen: there is nothing to train")
     model.frozen = tuple(key for key, training in found.items() if training.frozen)
     model.factors = {key: each.rate for key, each in found.items() if each.rate != 1}

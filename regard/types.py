@@ -39,6 +39,7 @@ __all__ = [
     "Particular",
     "Pools",
     "Position",
+    "Rated",
     "RecipeError",
     "Resizes",
     "Sequence",
@@ -188,6 +189,9 @@ class Sizes:
     """The field that the decoder writes and the head predicts."""
     shared: bool = False
     """Both use one vocabulary, so that their embeddings may be one."""
+    vocabularies: Mapping[str, str] = field(default_factory=dict)
+    """A hash of what the numbers of a field stand for (tokens, labels), where they stand for
+    anything: weights of another run fit only where it is the same."""
 
     def of(self, field: str) -> FieldSize:
         """The sizes of one field."""
@@ -309,6 +313,15 @@ class Flattens(Protocol):
     this number, or None where examples are of unlike lengths."""
 
     flattens: ClassVar[bool]
+
+
+@runtime_checkable
+class Rated(Protocol):
+    """A model whose parts do not all learn at the same rate."""
+
+    def rates(self) -> Mapping[Tensor, float]:
+        """What the learning rate of a parameter is multiplied by, where it is."""
+        ...
 
 
 @runtime_checkable

@@ -1,6 +1,7 @@
 """The names of labels, and how often each was seen in training."""
 
 import difflib
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -65,6 +66,11 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def hash(self) -> str:
+        """Of the names in their order."""
+        return hashlib.sha256(json.dumps(self.names).encode()).hexdigest()
 
     def number(self, name: str, place: str, hint: str = "", by: str = TRAINING) -> int:
         """The number of a label; one that was never seen `by` what they are from is refused."""

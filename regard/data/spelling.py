@@ -40,6 +40,10 @@ class Spelling:
     def save(self, folder: Path) -> None:
         self.characters.save(folder / FILE)
 
+    @property
+    def hash(self) -> str:
+        return self.characters.hash
+
     def __len__(self) -> int:
         return len(self.characters)
 

@@ -130,6 +130,12 @@ class Field(ABC):
         field that is predicted says how many `outputs` there are."""
 
     @property
+    def vocabulary(self) -> str:
+        """A hash of what its numbers stand for, if they stand for anything: weights that another
+        run has learnt fit only where it is the same."""
+        return ""
+
+    @property
     @abstractmethod
     def columns(self) -> Mapping[str, Column]:
         """What the arrays of a row are like."""

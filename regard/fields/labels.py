@@ -104,6 +104,10 @@ class Field(Base):
         return {"outputs": len(self.labels)}
 
     @property
+    def vocabulary(self) -> str:
+        return self.labels.hash
+
+    @property
     def columns(self) -> Mapping[str, Column]:
         return {self.name: token_column(len(self.labels) + 1)}
 

@@ -131,6 +131,10 @@ class Field(Base):
         return {"outputs": 1 if self.real else len(self.names)}
 
     @property
+    def vocabulary(self) -> str:
+        return self.learnt.hash if isinstance(self.learnt, Labels) else ""
+
+    @property
     def columns(self) -> Mapping[str, Column]:
         return {self.name: Column("f4") if self.real else token_column(len(self.names) + 1)}
 

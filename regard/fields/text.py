@@ -123,6 +123,10 @@ class Field(Base):
         return {"tokens": tokens} | ({"characters": len(self.spelling)} if self.spelling else {})
 
     @property
+    def vocabulary(self) -> str:
+        return " ".join([self.tokenizer.hash, *([self.spelling.hash] if self.spelling else [])])
+
+    @property
     def columns(self) -> Mapping[str, Column]:
         return columns(self.name, self.tokenizer, self.spelling)
 

@@ -98,6 +98,10 @@ class Field(Base):
         return {"tokens": len(self.tokenizer)} | characters
 
     @property
+    def vocabulary(self) -> str:
+        return " ".join([self.tokenizer.hash, *([self.spelling.hash] if self.spelling else [])])
+
+    @property
     def columns(self) -> Mapping[str, Column]:
         own = text.columns(self.name, self.tokenizer, self.spelling)
         return own | {f"{self.name}_pieces": Column("u4")}

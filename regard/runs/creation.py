@@ -23,10 +23,9 @@ from regard.recipe import checked, config
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import preparing
+from regard.runs import preparing, transfer
 from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
-from regard.train.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
@@ -48,9 +47,10 @@ def create(
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for the run")
     _must_be_free(folder)
-    if base_run is not None:
-        recipe = _continued(recipe, base_run)
     with recipe.place.located():
+        transfer.check(recipe)
+        if base_run is not None:
+            recipe = _continued(recipe, base_run)
         device.check(recipe.train)
     made = [new for new in (folder, *folder.parents) if not new.exists()]
     made = made or [folder] * (folder / preparing.NAME).exists()
@@ -153,10 +153,10 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins
-        if base_run is None and recipe.model.input is not None:
+        if recipe.model.input is not None:
             _keep_vectors(folder, recipe, task, model)
-    if base_run is not None:
-        checkpoint.save(folder / "start", base_run.read("final", Checkpoint.weights), {})
+        if weights := transfer.gather(recipe, model, task.sizes):
+            checkpoint.save(folder / "start", weights, {})
     _write(folder / "data.json", _findings(report) | {"findings": found})
     _write(folder / "environment.json", environment())
     manifest.seal(folder)
@@ -182,13 +182,14 @@ def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
 
     The tokenizers are the other run's, and so is what the recipe says of them.
     """
-    weights = base_run.read("final", Checkpoint.weights)
-    with recipe.place.located(), torch.device("meta"):
+    with torch.device("meta"):
         model = build(recipe.model, base_run.task.sizes)
-        try:
-            checkpoint.put_weights(model, weights, str(base_run.folder))
-        except UserError as error:
-            raise RecipeError(f"model: {_difference(recipe, base_run) or error}") from None
+    recipe = transfer.of_all_parts(recipe, base_run)
+    try:
+        transfer.gather(recipe, model, base_run.task.sizes)
+    except RecipeError as error:
+        differs = _difference(recipe, base_run)
+        raise RecipeError(f"model: {differs}" if differs else str(error)) from None
     if hasattr(recipe.task, "tokenizer"):
         task = replace(recipe.task, tokenizer=base_run.recipe.task.tokenizer)
         recipe = replace(recipe, task=task)
@@ -202,6 +203,7 @@ def _difference(recipe: Recipe, base_run: "Run") -> str:
         f"{key} is {here.get(key)} here and {there.get(key)} in {base_run.folder}"
         for key in here | there
         if here.get(key) != there.get(key) and not isinstance(here.get(key), float)
+        if key.rpartition(".")[2] not in ("weights", "frozen", "vectors")
     )
 
 

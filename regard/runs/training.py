@@ -12,7 +12,7 @@ from regard.data import vectors
 from regard.errors import UserError, advised
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.runs import preparing
+from regard.runs import preparing, transfer
 from regard.runs.creation import VECTORS, vocabulary
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
@@ -97,13 +97,20 @@ def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, 
 
 
 def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
-    """Another run's weights, or pretrained vectors, for a new model where the run has them."""
-    if not run.start.folder.is_dir():
+    """Pretrained vectors and another run's weights for a new model, where the run has them."""
+    config, start = run.recipe.model, run.start
+    given = start.folder.is_dir()
+    if not given and (named := transfer.begins_with(config)):
+        lost = ", ".join(f"model.{key}" for key in named)
+        raise UserError(f"{start.folder} is missing: the weights of {lost}. {manifest.MADE}")
+    names = transfer.given_names(config, model) if given else set()
+    reads = transfer.names_of(model, "input").values() if config.input is not None else ()
+    if not names.issuperset(reads):
         _give_vectors(run, task, model, callbacks)
-    elif fault := run.start.fault():
-        raise UserError(f"{run.start.folder}: {fault}. {manifest.MADE}")
-    else:
-        checkpoint.put_weights(model, run.start.weights(), str(run.start.folder))
+    if given:
+        if fault := start.fault():
+            raise UserError(f"{start.folder}: {fault}. {manifest.MADE}")
+        checkpoint.put_weights(model, start.weights(), str(start.folder), names)
 
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:

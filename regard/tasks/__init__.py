@@ -165,6 +165,14 @@ class Continues(Protocol):
         ...
 
 
+def sizes_of(fields: Fields, reads: str = "", writes: str = "", shared: bool = False) -> Sizes:
+    """What a model must know of the fields of a task that have learnt from data."""
+    known = {field.name: field for field in fields.values()}
+    sizes = {name: field.size for name, field in known.items()}
+    hashes = {name: field.vocabulary for name, field in known.items()}
+    return Sizes(sizes, reads, writes, shared, hashes)
+
+
 def chosen_field(name: str, part: Part, task: Any) -> Field:
     """What a task reads, where a section of the recipe chooses it."""
     kind = module("fields", part.kind).Field

@@ -35,9 +35,10 @@ from regard.tasks import (
     chosen_field,
     parsed,
     parsed_cell,
+    sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Carry, Sizes, Terms
+from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 
@@ -115,8 +116,7 @@ class Task:
         self.source, self.target = self.fields.values()
         self.names: tuple[str, ...] = self.target.labels.names
         self.several = config.labels.kind == "several"
-        sizes = {"source": self.source.size, "labels": self.target.size}
-        self.sizes = Sizes(sizes, "source", "labels")
+        self.sizes = sizes_of(self.fields, "source", "labels")
         self._weights = self._balance() if config.labels.weights == "balanced" else None
 
     def _balance(self) -> torch.Tensor:

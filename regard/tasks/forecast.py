@@ -35,9 +35,9 @@ from regard.plots import series as series_plots
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.recipe.values import Rows
-from regard.tasks import Prediction, check_head, check_positions
+from regard.tasks import Prediction, check_head, check_positions, sizes_of
 from regard.train import health
-from regard.types import Batch, Batches, Carry, FieldSize, FixedLength, Sizes, Terms
+from regard.types import Batch, Batches, Carry, FieldSize, FixedLength, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 
@@ -106,7 +106,7 @@ class Task:
         self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
         self.past, self.future = self.fields.values()
         self.stored = Stored(folder, self.past)
-        self.sizes = Sizes({"series": self.past.size}, reads="series", writes="series")
+        self.sizes = sizes_of(self.fields, "series", "series")
 
     # Learning
 

@@ -31,9 +31,9 @@ from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
 from regard.recipe.values import Length
-from regard.tasks import Prediction, check_head, check_positions, check_written
+from regard.tasks import Prediction, check_head, check_positions, check_written, sizes_of
 from regard.train import health
-from regard.types import Batch, Batches, Carry, Sizes, Terms
+from regard.types import Batch, Batches, Carry, Terms
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 PLACES = 16
@@ -139,7 +139,7 @@ class Task:
         self.config, self.folder, self.plan = config, folder, plan(config)
         self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
         self.target, self.by = self.fields["target"], self.fields["target"].tokenizer
-        self.sizes = Sizes({"target": self.target.size}, writes="target")
+        self.sizes = sizes_of(self.fields, writes="target")
         self.running = config.unit == "stream"
         self.before = self.target.before
 

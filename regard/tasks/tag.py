@@ -29,9 +29,9 @@ from regard.metrics import Direction, Score, labels as label_metrics, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_head, check_positions, check_spelling
+from regard.tasks import Prediction, check_head, check_positions, check_spelling, sizes_of
 from regard.train import health
-from regard.types import Batch, Carry, Sizes, Terms
+from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "tags"}
 DRAWN = 64
@@ -110,7 +110,7 @@ class Task:
         self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
         self.source: words.Field = self.fields["words"]
         self.tags: tags.Field = self.fields["tags"]
-        self.sizes = Sizes({"source": self.source.size, "tags": self.tags.size}, "source", "tags")
+        self.sizes = sizes_of(self.fields, "source", "tags")
         self.real = self.tags.real
         longest, tokens = config.data.max_length, config.batch.tokens
         self.tagger = Tagger(self.source, self.tags, longest, tokens)

@@ -24,9 +24,9 @@ from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.tasks import Prediction, check_head, check_positions, check_written
+from regard.tasks import Prediction, check_head, check_positions, check_written, sizes_of
 from regard.train import health
-from regard.types import Batch, Carry, Sizes, Terms
+from regard.types import Batch, Carry, Terms
 
 PARTS = {
     "input": "tokens", "encoder": "transformer", "decoder": "transformer", "head": "vocabulary",
@@ -151,8 +151,7 @@ class Task:
         if config.tokenizer.joint and not shared:
             both = " and ".join(str(folder / field.file) for field in self.fields.values())
             raise UserError(f"{both} are not the same, but tokenizer.joint = true")
-        sizes = {side: field.size for side, field in self.fields.items()}
-        self.sizes = Sizes(sizes, *SIDES, shared=shared)
+        self.sizes = sizes_of(self.fields, *SIDES, shared=shared)
         self._translator: Translator | None = None
 
     @property

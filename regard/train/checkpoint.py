@@ -15,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -256,18 +256,25 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def put_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
-    """Copy `weights` into the model; names and shapes must be the model's own, and all finite."""
-    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
+def put_weights(
+    model: nn.Module,
+    weights: Mapping[str, Tensor],
+    source: str,
+    names: Collection[str] | None = None,
+) -> None:
+    """Copy `weights` into the model; names (or those that are given) and shapes must be the model's
+    own, and all finite."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    check_shapes(model, shapes, source, names)
     check_finite(weights, source)
     for place, module in model.named_modules():
         for name in (f"{place}.{each}" for each in getattr(module, "positive", ())):
-            if not bool((weights[name] > 0).all()):
+            if name in weights and not bool((weights[name] > 0).all()):
                 raise UserError(f"{source}: {name} is not above 0")
     own = dict(model.named_parameters())
     with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(weights[name])
+        for name, tensor in weights.items():
+            own[name].copy_(tensor)
 
 
 def check_finite(tensors: Mapping[str, Tensor], source: str) -> None:
@@ -278,9 +285,16 @@ def check_finite(tensors: Mapping[str, Tensor], source: str) -> None:
             raise UserError(f"{source}: {shown} has numbers that are not finite")
 
 
-def check_shapes(model: nn.Module, given: Mapping[str, tuple[int, ...]], source: str) -> None:
-    """Refuse weights whose names or shapes are not the model's own."""
+def check_shapes(
+    model: nn.Module,
+    given: Mapping[str, tuple[int, ...]],
+    source: str,
+    names: Collection[str] | None = None,
+) -> None:
+    """Refuse weights whose names (or those that are given) or shapes are not the model's own."""
     own = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    if names is not None:
+        own = {name: shape for name, shape in own.items() if name in names}
     missing, extra = sorted(own.keys() - given.keys()), sorted(given.keys() - own.keys())
     if missing or extra:
         raise UserError(f"{source} is of another model: lacks {missing[:3]}, has {extra[:3]}")

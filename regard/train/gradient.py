@@ -136,7 +136,7 @@ def descend(job: Job, rate: float, norm: Tensor) -> None:
         parameters = [p for p in job.objective.parameters() if p.grad is not None]
         torch.nn.utils.clip_grads_with_norm_(parameters, job.config.clip, norm)
     for group in job.optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("factor", 1.0)
     job.optimizer.step()
 
 

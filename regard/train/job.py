@@ -15,7 +15,7 @@ from regard.train import budget, device, optimizer, schedule
 from regard.train.group import Group
 from regard.train.objective import Loss, Objective
 from regard.train.progress import Progress
-from regard.types import Batches, Carry
+from regard.types import Batches, Carry, Rated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +147,11 @@ def make(
     """
     group = group or Group()
     device.set_precision(model, config)
+    rates = model.rates() if isinstance(model, Rated) else None
     return Job(
         objective=Objective(model, loss),
         batches=group.share(batches),
-        optimizer=optimizer.make(config.optimizer, model.parameters()),
+        optimizer=optimizer.make(config.optimizer, model.parameters(), rates),
         config=config,
         seed=seed,
         dim=dim,

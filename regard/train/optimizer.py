@@ -1,11 +1,11 @@
 """Adam and AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.recipe.values import Factor, Range, Share, Weight
 
@@ -28,12 +28,23 @@ class Config:
     """Weight decay λ, on matrices alone."""
 
 
-def make(config: Config, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimizer; vectors (biases, norms) are not decayed."""
+def make(
+    config: Config,
+    parameters: Iterable[nn.Parameter],
+    rates: Mapping[Tensor, float] | None = None,
+) -> torch.optim.Optimizer:
+    """The optimizer; vectors (biases, norms) are not decayed. A group's `factor` is that of `rates`
+    for its parameters, which the learning rate is multiplied by, and 1 for all others."""
     trained = [p for p in parameters if p.requires_grad]
+    factors = {p: (rates or {}).get(p, 1.0) for p in trained}
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [p for p in trained if (p.ndim > 1) == matrices and factors[p] == factor],
+            "weight_decay": config.weight_decay if matrices else 0.0,
+            "factor": factor,
+        }
+        for factor in sorted({*factors.values()})
+        for matrices in (True, False)
     ]
     kind = torch.optim.AdamW if config.kind == "adamw" else torch.optim.Adam
     return kind(

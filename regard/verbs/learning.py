@@ -36,7 +36,8 @@ def train(
         overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
         to: The folder of the new run; runs/NAME otherwise.
         resume: A run to go on with, exactly where it stopped.
-        start_from: A run whose whole model (weights and tokenizers) is trained on.
+        start_from: A run whose whole model (weights and tokenizers) is trained on. For single parts
+            of it, name the run in the recipe: model.encoder.weights=runs/mine.
         parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.

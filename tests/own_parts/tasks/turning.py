@@ -21,8 +21,8 @@ from regard.metrics import Direction, Score, accuracy, perplexity
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_head, chosen_field, parsed, parsed_cell
-from regard.types import Batch, Carry, Sizes, Terms
+from regard.tasks import Prediction, check_head, chosen_field, parsed, parsed_cell, sizes_of
+from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "labels"}
 
@@ -80,8 +80,7 @@ class Task:
         self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
         self.points, self.label = self.fields["points"], self.fields["label"]
         self.names = self.label.labels.names
-        sizes = {"source": self.points.size, "labels": self.label.size}
-        self.sizes = Sizes(sizes, "source", "labels")
+        self.sizes = sizes_of(self.fields, "source", "labels")
 
     def batches(self, seed: int) -> Batches:
         return Stored(self.folder, "train", self.fields).batches(self.config.batch, seed)
