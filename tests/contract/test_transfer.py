@@ -230,7 +230,8 @@ def test_a_place_without_these_weights(place: str, message: str, base: Run, tmp_
 @pytest.mark.parametrize(("key", "field"), [("input", "source"), ("head", "labels")])
 def test_another_vocabulary_is_refused(key: str, field: str, base: Run, tmp_path: Path):
     """As many words and labels, but others: nothing but their hash can tell."""
-    made = recipe(tmp_path, **{key: {"weights": str(base.folder)}})
+    keys: dict[str, Any] = {key: {"weights": str(base.folder)}}
+    made = recipe(tmp_path, **keys)
     file = tmp_path / "data" / "labels.tsv"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("dog", "cow").replace("good", "fine"), encoding="utf-8")
@@ -288,10 +289,8 @@ def test_a_part_may_learn_more_slowly(threads: int, base: Run, tmp_path: Path):
     rate = 1e-3
     made = recipe(tmp_path, encoder=BLOCKS | {"weights": str(base.folder), "rate": 0.1})
     table = {"updates": 1, "save_every": 1, "clip": 0.0, "threads": threads}
-    table |= {"optimizer": {"learning_rate": rate}}
-    text = config.dump(made)
-    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
-    changes = [f"train.{key}={value}" for key, value in table.items() if key != "optimizer"]
+    (tmp_path / "mine.toml").write_text(config.dump(made), encoding="utf-8")
+    changes = [f"train.{key}={value}" for key, value in table.items()]
     changes += [f"train.optimizer.learning_rate={rate}"]
     run = Run.create(tmp_path / "run", config.load(tmp_path / "mine.toml", changes))
     before = begun(run)
