@@ -94,7 +94,8 @@ def bind(block: Any, *, cross: bool) -> Block:
     )
 
 
-def _linear(layer: nn.Linear) -> Map:
+def _linear(layer: Any) -> Map:
+    """x Wᵀ + b; to `nn.Linear` mypy ascribes a bias in any case."""
     table, bias = layer.weight.t(), layer.bias
     if bias is None:
         return lambda x: torch.mm(x, table)
