@@ -100,15 +100,14 @@ class Plan:
             raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
-            drawn = "is drawn: take a larger share"
-            said = drawn if self._key(part).startswith("held_out") else "can be used"
-            raise UserError(f"{self._key(part)}: no example {said}")
+            raise self._nothing(part)
         return found
 
-    def _key(self, part: str) -> str:
-        """What in a recipe says what a part is."""
-        share = part != "train" and not getattr(self.data, part)
-        return f"{'held_out' if share else 'data'}.{part}"
+    def _nothing(self, part: str) -> UserError:
+        """Says that a part has no example, by the key that says what the part is."""
+        if part != "train" and not getattr(self.data, part):
+            return UserError(f"held_out.{part}: no example is drawn: take a larger share")
+        return UserError(f"data.{part}: no example can be used")
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
         for part in files.PARTS:
@@ -117,7 +116,7 @@ class Plan:
         raw = self._read(place)
         for name, found in raw.items():
             if not len(found):
-                raise UserError(f"{self._key(name)}: no example is left for the {name} part")
+                raise self._nothing(name)
         if check is not None:
             check(raw)
         for found in (raw[part] for part in ("train", "validation") if part in raw):

@@ -191,7 +191,7 @@ def test_a_share_that_draws_nothing_is_refused_when_it_is_wanted(tmp_path):
         UserError, match=r"^held_out.test: no example is drawn: take a larger share$"
     ):
         plan.whole("test", Policy())
-    with pytest.raises(UserError, match=r"^held_out.validation: no example is"):
+    with pytest.raises(UserError, match=r"^held_out.validation: no example is drawn: take a"):
         prepared(tmp_path, validation=1e-9)
 
 
