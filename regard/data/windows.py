@@ -57,7 +57,8 @@ class Config:
     ) -> Float[Any, "B N C"]:
         """The windows of a series whose futures, of so many steps, begin at `starts`: the past and
         then the future of each, N = look_back + steps."""
-        return values[starts[:, None] + np.arange(-self.look_back, steps)]
+        places = starts[:, None] + np.arange(-self.look_back, steps)
+        return values.take(places, axis=0)  # several times as fast as values[places]
 
 
 def normaliser(

@@ -38,7 +38,7 @@ class Config:
 class Field(Base):
     """Values (T, C) of C variables at T times, stored in the unit of their file.
 
-    A row of a batch is a window of them, standardised: the past and, if it is known, the future.
+    A row of a batch is a window of them, normalised: the past and, if it is known, the future.
     One field reads its past, another, `ahead`, what follows.
     """
 
@@ -183,20 +183,25 @@ class Field(Base):
         return self.standard.apply(values, where)
 
     def rows(self, values: Standardised, starts: NDArray[np.int64], steps: int) -> list[Row]:
-        """Windows of standardised values whose futures, of so many steps, begin at `starts`."""
-        return [{self.name: each} for each in self.window.cut(values, starts, steps)]
+        """Windows of standardised values whose futures, of so many steps, begin at `starts`: each
+        normalised by its own past, and what it was divided by."""
+        found = self.window.cut(values, starts, steps)
+        past = found[:, : self.window.look_back]
+        centre, scale = windows.normaliser(past, self.window.normalise)
+        pairs = zip((found - centre) / scale, scale, strict=True)
+        return [{self.name: each, f"{self.name}_scale": by} for each, by in pairs]
 
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        """Of windows, each normalised by its own past: the past (B, S, C), or the future as targets
-        (B, T · C), and what they were divided by; independent variables as windows of their own."""
-        window, back = self.window, self.window.look_back
-        past = np.stack([row[self.name][:back] for row in rows])
-        centre, scale = windows.normaliser(past, window.normalise)
+        """Of windows the past (B, S, C), or the future as targets (B, T · C), and what they were
+        divided by; independent variables as windows of their own."""
+        back = self.window.look_back
         if not self.ahead:
-            return {self.name: windows.fold((past - centre) / scale, window)}
+            past = np.stack([row[self.name][:back] for row in rows])
+            return {self.name: windows.fold(past, self.window)}
         future = np.stack([row[self.name][back:] for row in rows])
-        arrays = {"targets": (future - centre) / scale, "scale": np.ones_like(future) * scale}
-        folded = {name: windows.fold(array, window) for name, array in arrays.items()}
+        scale = np.ones_like(future) * np.stack([row[f"{self.name}_scale"] for row in rows])
+        arrays = {"targets": future, "scale": scale}
+        folded = {name: windows.fold(array, self.window) for name, array in arrays.items()}
         return {name: array.reshape(len(array), -1) for name, array in folded.items()}
 
     def targets(self, arrays: Mapping[str, Any]) -> int:
