@@ -344,8 +344,8 @@ def create(
     warnings: list[Finding] = []
     said: list[str] = []
 
-    def check(raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
-        warnings.extend(examination.check_prepared(recipe, given, raw))
+    def check(plan: Any, raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
+        warnings.extend(examination.check_prepared(recipe, given, plan, raw))
         return (each.as_dict() for each in warnings)
 
     try:

@@ -39,8 +39,8 @@ def examine(recipe: Recipe, folder: Path, given: Run | None = None) -> list[Find
 
     `folder` is where training would write, `given` the run whose model it would go on with.
     """
-    parts, found = _data(recipe, FULL, given)
     plan = plan_of(recipe)
+    parts, found = _data(recipe, plan, FULL, given)
     with TemporaryDirectory(prefix="regard-doctor-", ignore_cleanup_errors=True) as place:
         try:
             run = Run.create(Path(place) / "run", recipe, given)
@@ -66,17 +66,20 @@ def _refused(error: UserError, given: Run | None, found: list[Finding]) -> list[
 
 def quick_check(recipe: Recipe, given: Run | None = None) -> list[Finding]:
     """The cheap part: what every training begins with."""
-    return _quick(recipe, given)
+    return _quick(recipe, given, plan_of(recipe))
 
 
-def check_prepared(recipe: Recipe, given: Run | None, raw: Mapping[str, Raw]) -> list[Finding]:
-    """The same of what was read already; warnings, if nothing is an error."""
-    return passed(_quick(recipe, given, Kept(raw, plan_of(recipe))))
+def check_prepared(
+    recipe: Recipe, given: Run | None, plan: Any, raw: Mapping[str, Raw]
+) -> list[Finding]:
+    """The same of what a plan has read already; warnings, if nothing is an error."""
+    return passed(_quick(recipe, given, plan, Kept(raw, plan)))
 
 
-def _quick(recipe: Recipe, given: Run | None, source: Source | None = None) -> list[Finding]:
-    plan = plan_of(recipe)
-    parts, found = _data(recipe, SHORT, given, source)
+def _quick(
+    recipe: Recipe, given: Run | None, plan: Any, source: Source | None = None
+) -> list[Finding]:
+    parts, found = _data(recipe, plan, SHORT, given, source)
     found += _long(plan, plan.fields, parts)
     return ranked(_allowed(recipe, found))
 
@@ -146,10 +149,9 @@ def _allowed(recipe: Recipe, found: list[Finding]) -> Iterator[Finding]:
 
 
 def _data(
-    recipe: Recipe, limit: int, given: Run | None, source: Source | None = None
+    recipe: Recipe, plan: Any, limit: int, given: Run | None, source: Source | None = None
 ) -> tuple[list[Part], list[Finding]]:
     """The parts that can be read, and what is to be said about them and the schedule."""
-    plan = plan_of(recipe)
     found, parts = list(_schedule(recipe)), list[Part]()
     for name in plan.parts:
         part, defects = read(plan, source or Files(plan), name, limit)

@@ -30,8 +30,8 @@ from regard.train import checkpoint, device, lock, manifest
 if TYPE_CHECKING:
     from regard.runs.run import Run
 
-Check = Callable[[Mapping[str, Raw]], Iterable[Mapping[str, Any]]]
-"""What was read of each part ↦ what is to be said of it; it may refuse."""
+Check = Callable[[Any, Mapping[str, Raw]], Iterable[Mapping[str, Any]]]
+"""A task's plan and what it has read of each part ↦ what is to be said of it; it may refuse."""
 VECTORS = "store/vectors.txt"
 """Those of the pretrained vectors that training reads."""
 
@@ -147,7 +147,7 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
         plan = module("tasks", recipe.kind).plan(recipe.task)
 
         def checked(raw: Mapping[str, Raw]) -> None:
-            found.extend(check(raw) if check else ())
+            found.extend(check(plan, raw) if check else ())
 
         report = plan.prepare(folder, base, checked)
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
