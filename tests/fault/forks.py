@@ -104,6 +104,7 @@ def prepare(run: str, recipe: str) -> None:
         resumed(Path(run))
     elif not (Path(run) / "recipe.toml").exists():
         create(*prepared(recipe, (), run))
+    preparing.end(Path(run))  # as training does first: a kill may have come before that
 
 
 def use(run: str) -> None:
