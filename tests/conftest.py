@@ -1,7 +1,7 @@
 """What all tests share: checked shapes, a fixed seed, one thread per worker, the shared data."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,24 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 def seed() -> None:
     """Every test draws the same numbers, alone or after others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drawing() -> Iterator[Callable[..., None]]:
+    """No picture of the curves of a training, which takes longer than these trainings do; what
+    draws it, for tests of it."""
+    from regard.runs import finishing
+
+    with pytest.MonkeyPatch.context() as patch:
+        draw = finishing.draw
+        patch.setattr(finishing, "draw", lambda folder, records: None)
+        yield draw
+
+
+@pytest.fixture
+def pictures(drawing: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings draw their curves, as they do for everybody."""
+    monkeypatch.setattr("regard.runs.finishing.draw", drawing)
 
 
 @pytest.fixture(scope="session")

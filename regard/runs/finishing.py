@@ -1,8 +1,10 @@
 """Which checkpoints are kept, and the final model that is made of them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -82,10 +84,15 @@ def finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: torc
     checkpoint.save(run.folder / "model", weights, progress.as_dict() | notes, run=run.files)
     records = [r for r in run.records() if r.get("kind") in ("train", "validation")]
     try:
-        for suffix in ("png", "svg"):
-            plots.curves(records, run.folder / f"curves.{suffix}")
+        draw(run.folder, records)
     except (OSError, UserError) as error:  # the model is what matters, and it is there
         tell(callbacks, {"kind": "warning", "text": f"no picture of the curves: {error}"})
+
+
+def draw(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Pictures of the curves, for a page and for a printer."""
+    for suffix in ("png", "svg"):
+        plots.curves(records, folder / f"curves.{suffix}")
 
 
 def _calibrated(

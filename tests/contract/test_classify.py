@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +42,6 @@ def review(dice: random.Random) -> tuple[str, str]:
 
 def write(path: Path, rows: list[tuple[str, str]]) -> None:
     path.write_text("".join(f"{label}\t{text}\n" for label, text in rows))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves() -> Iterator[None]:
-    """They take longer to draw than these models to train."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.plots.curves", lambda records, path: None)
-        yield
 
 
 @pytest.fixture(scope="module")

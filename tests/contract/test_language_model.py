@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,6 @@ GRU = {"kind": "rnn", "cell": "gru", "layers": 1}
 GREEDY = Part("greedy", greedy.Config())
 
 Write = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves() -> Iterator[None]:
-    """They take longer to draw than these models to train."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.plots.curves", lambda records, path: None)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +52,6 @@ def write(path: Path, count: int, seed: int) -> None:
     dice = random.Random(seed)
     blocks = ("\n".join(f"{w} {t}" for w, t in sentence(dice)) for _ in range(count))
     path.write_text("\n\n".join(blocks) + "\n")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves() -> Iterator[None]:
-    """They take longer to draw than these models to train."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.plots.curves", lambda records, path: None)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import regard
-from regard import plots
 from regard.data.store import Store
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import translation
@@ -24,12 +23,6 @@ from regard.types import Position
 from tests import corpus
 
 LINES = [*corpus.sentences(25, seed=8), "", "ka", "   ", "lo lo lo lo lo lo lo lo lo lo lo lo"]
-
-
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take longer than these trainings."""
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
 @pytest.fixture(scope="module")

@@ -24,11 +24,6 @@ def full(*_: object, **__: object) -> Any:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
 
 
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
-
-
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.write("transformer", tmp_path_factory.mktemp("disk") / "data")
@@ -142,6 +137,7 @@ def stop(recipe: Path, folder: Path, update: int = 8) -> None:
         regard.train(recipe, to=folder, callback=callback)
 
 
+@pytest.mark.usefixtures("pictures")
 def test_curves_that_cannot_be_drawn_are_no_loss(recipe: Path, tmp_path: Path, monkeypatch: Any):
     monkeypatch.setattr(plots, "curves", full)
     told: list[dict[str, Any]] = []

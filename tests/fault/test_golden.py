@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import regard
-from regard import plots
 from regard.errors import RecipeError
 from regard.recipe import config
 from regard.recipe.parts import kinds
@@ -20,11 +19,6 @@ from regard.train import checkpoint, manifest
 from tests.fault import tiny
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
 FIRST = tiny.KINDS

@@ -27,12 +27,6 @@ def stop_at(update: int) -> Any:
     return callback
 
 
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take longer than these trainings."""
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
-
-
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     return tiny.write("transformer", tmp_path)

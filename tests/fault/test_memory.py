@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard import plots, runs
+from regard import runs
 from regard.errors import UserError
 from regard.model import build
 from regard.recipe import config
@@ -67,11 +67,6 @@ windows = 8
 [model]
 dim = 8
 """
-
-
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
 def written(kind: str, folder: Path) -> Path:

@@ -43,12 +43,6 @@ CHANGES = (
 PASSING = ("seconds", "cpu_seconds", "tokens_per_second", "memory")
 
 
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take longer than these trainings."""
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
-
-
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return corpus.write(tmp_path_factory.mktemp("corpus"), train=40)

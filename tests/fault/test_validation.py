@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import regard
-from regard import plots
 from tests.fault import tiny
 
 TRAIN = {
@@ -58,11 +57,6 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
 }
 """The sections of each recipe, and the model's parts."""
-
-
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
 def write(folder: Path, lines: list[str]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from regard import plots
 from regard.errors import UserError
 from regard.recipe.config import load
 from regard.runs import Run, train
@@ -20,11 +19,6 @@ pytestmark = pytest.mark.skipif(
 FOREIGN = {"notes.txt": "mine", "metrics.jsonl": "{}\n", "checkpoints/00000003/x": "mine, too"}
 AT = 7
 """The update after which the folder is no longer where it was; 3 and 6 are saved, 9 is next."""
-
-
-@pytest.fixture(autouse=True)
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
 
 
 def begun(tmp_path: Path, *keys: str) -> Run:

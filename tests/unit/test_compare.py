@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,6 @@ from regard.plots.comparison import comparison_figure
 from tests import corpus
 
 SMALL = ("train.updates=12", "train.validate_every=6", "train.save_every=6", "train.log_every=3")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_curves() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.plots.curves", lambda records, path: None)
-        yield
 
 
 @pytest.fixture(scope="module")

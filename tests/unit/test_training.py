@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import regard
-from regard import plots
 from regard.decoding.translation import collate
 from regard.errors import UserError
 from regard.model import build
@@ -339,12 +338,6 @@ def train(folder: Path, *changes: str, **options: Any) -> Run:
     return regard.train(recipe, *changes, to=folder / "run", **options).run
 
 
-@pytest.fixture
-def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take longer than these trainings."""
-    monkeypatch.setattr(plots, "curves", lambda records, path: None)
-
-
 def updates(run: Run) -> list[int]:
     return sorted(int(folder.name) for folder in run.checkpoints.iterdir())
 
@@ -390,7 +383,6 @@ def test_the_final_model_is_the_mean_of_the_last(averaged: Any):
     assert not torch.equal(chosen[0][EMBEDDING], chosen[1][EMBEDDING])
 
 
-@pytest.mark.usefixtures("no_curves")
 def test_the_final_model_is_the_mean_of_the_best(tmp_path: Path, monkeypatch: Any):
     """Scores are 5, 2, 4, 3, 6 at updates 3, 6, 9, 12, 15: the best two are 6 and 12."""
     values = iter([5.0, 2.0, 4.0, 3.0, 6.0])
@@ -402,7 +394,6 @@ def test_the_final_model_is_the_mean_of_the_best(tmp_path: Path, monkeypatch: An
     assert_same(weights(run.folder / "model"), mean(chosen))
 
 
-@pytest.mark.usefixtures("no_curves")
 def test_without_averaging_the_final_model_is_the_best(tmp_path: Path, monkeypatch: Any):
     """Scores are 5, 2, 4, 3 at updates 2, 4, 6, 8, of which a plan would save 5 and 8 only."""
     values = iter([5.0, 2.0, 4.0, 3.0])
@@ -416,10 +407,12 @@ def test_without_averaging_the_final_model_is_the_best(tmp_path: Path, monkeypat
     assert_same(run.find("last").weights(), weights(run.checkpoints / "00000008"))
 
 
+@pytest.mark.usefixtures("pictures")
 def test_without_validation_the_final_model_is_the_last(tmp_path: Path):
     run = train(tmp_path, "train.updates=4", "train.log_every=50", "data.validation=[]")
     assert_same(weights(run.folder / "model"), weights(run.checkpoints / "00000004"))
-    assert (run.folder / "curves.png").is_file(), "even a run shorter than a record has a curve"
+    assert (run.folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (run.folder / "curves.svg").read_text()
 
 
 def test_every_record_is_told_and_written(averaged: Any):
@@ -442,10 +435,8 @@ def test_every_record_is_told_and_written(averaged: Any):
     assert told[2]["perplexity"] == pytest.approx(math.exp(told[2]["nll"]))
 
 
-def test_curves_and_events_are_written(averaged: Any):
+def test_events_are_written(averaged: Any):
     run, _ = averaged
-    assert (run.folder / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (run.folder / "curves.svg").read_text()
     (events,) = (run.folder / "events").iterdir()
     assert b"train/nll" in events.read_bytes()
     assert b"validation/bleu" in events.read_bytes()
@@ -463,7 +454,6 @@ def test_the_run_tells_all_that_decides_it(averaged: Any):
     ).keys()
 
 
-@pytest.mark.usefixtures("no_curves")
 def test_the_same_recipe_gives_the_same_weights(averaged: Any, tmp_path: Path):
     run, _ = averaged
     again = train(
