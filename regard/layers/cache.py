@@ -9,10 +9,10 @@ So to choose among hypotheses is to choose among rows of h ∈ ℝᴿˣᴺ: no k
 may have read unlike numbers of tokens: places that a sentence has less than another are hidden.
 
 Places are preallocated and filled in turn. When they are used up, those that no hypothesis goes
-through any more are dropped, and if that is not enough, their number is doubled.
+through any more are dropped, and there are half as many more as are needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,12 +32,13 @@ LEAST = 64
 class Room:
     """Memory for the keys and values of P places, of which the first `filled` are taken."""
 
-    def __init__(self, caches: tuple[Cache, ...], places: int) -> None:
-        size, heads, self.filled, dim = caches[0][0].shape
-        like = caches[0][0]
-        self.layers = [like.new_empty(2, size, heads, places, dim) for _ in caches]
-        for layer, cache in zip(self.layers, caches, strict=True):
-            for whole, part in zip(layer, cache, strict=True):
+    def __init__(self, caches: Iterable[Cache], places: int) -> None:
+        """What the first places hold is copied layer by layer: no more than one is held twice."""
+        self.layers: list[Float[Tensor, "2 B H P K"]] = []
+        for cache in caches:
+            size, heads, self.filled, dim = cache[0].shape
+            self.layers.append(cache[0].new_empty(2, size, heads, places, dim))
+            for whole, part in zip(self.layers[-1], cache, strict=True):
                 whole[:, :, : self.filled] = part
 
     def fits(self, count: int, new: int) -> bool:
@@ -156,8 +157,8 @@ class Past(NamedTuple):
             return self._replace(fixed=self.caches, room=None)
         if self.room is not None and self.room.fits(self.places, new):
             return self
-        past = self.squeezed()
-        room = Room(past.caches, max(LEAST, 2 * (past.places + new)))
+        past, caches = self._squeezed()
+        room = Room(caches, max(LEAST, (past.places + new) * 3 // 2))
         return past._replace(fixed=(), room=room)
 
     def write(self, layer: int, new: Float[Tensor, "2 B H _ K"]) -> Cache:
@@ -178,18 +179,23 @@ class Past(NamedTuple):
 
     def squeezed(self) -> "Past":
         """Without places that no row of their sentence sees, where that makes N much smaller."""
+        past, caches = self._squeezed()
+        return self if past is self else past._replace(fixed=tuple(caches), room=None)
+
+    def _squeezed(self) -> "tuple[Past, Iterable[Cache]]":
+        """The same, and its keys and values, each layer's made when it is asked for."""
         if self.hidden is None or not self.sentences:
-            return self
+            return self, self.caches
         hidden = self.hidden.view(self.sentences, -1, self.places)  # (B, W, N)
         live = (hidden == 0).any(1)  # (B, N)
         most = int(live.sum(1).max())
         if most > 0.75 * self.places:
-            return self
+            return self, self.caches
         # A sentence with fewer gets some dead ones after them: no row sees those either.
         order = live.int().argsort(dim=1, descending=True, stable=True)[:, :most]  # (B, N2)
         hidden = hidden.gather(2, order[:, None].expand(-1, hidden.shape[1], -1))
-        fixed = _gather(self.caches, order)
-        return self._replace(places=most, hidden=hidden.flatten(0, 1), fixed=fixed, room=None)
+        past = self._replace(places=most, hidden=hidden.flatten(0, 1))
+        return past, _gathered(self.caches, order)
 
     def select(self, rows: Int[Tensor, "R2"]) -> "Past":
         """Other rows of the same sentences."""
@@ -251,7 +257,7 @@ def stacked_rows(parts: Sequence[Tensor], dim: int, value: float = 0.0) -> Tenso
     )
 
 
-def _gather(caches: tuple[Cache, ...], order: Int[Tensor, "B N2"]) -> tuple[Cache, ...]:
+def _gathered(caches: tuple[Cache, ...], order: Int[Tensor, "B N2"]) -> Iterator[Cache]:
     """The places `order` of each sentence, row by row of memory: much faster than `gather`."""
     size, heads, places, dim = caches[0][0].shape
     first = torch.arange(0, size * heads * places, places, device=order.device)
@@ -260,7 +266,7 @@ def _gather(caches: tuple[Cache, ...], order: Int[Tensor, "B N2"]) -> tuple[Cach
     def chosen(part: Tensor) -> Tensor:
         return part.reshape(-1, dim).index_select(0, rows).view(size, heads, -1, dim)
 
-    return tuple((chosen(k), chosen(v)) for k, v in caches)
+    return ((chosen(k), chosen(v)) for k, v in caches)
 
 
 @lru_cache(16)
