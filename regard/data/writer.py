@@ -46,6 +46,8 @@ class Writer:
         folder.mkdir(parents=True, exist_ok=True)
         whole = _whole(folder, name, self._columns)
         self.complete = whole is not None
+        if self.complete:  # a kill may have come before this
+            shards.journal_path(folder, name).unlink(missing_ok=True)
         self._shards = whole if whole is not None else self._take_over()
         self.done = sum(each.examples for each in self._shards)
         self._open: _Open | None = None

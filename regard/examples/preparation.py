@@ -132,7 +132,9 @@ class Plan:
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
-        for path in (*place.glob("raw_*"), *place.glob(".raw_*")):
+        # Indexes go first: after a kill in between, nothing is taken for whole that lacks its report.
+        read = [*place.glob("raw_*"), *place.glob(".raw_*")]
+        for path in sorted(read, key=lambda path: path.suffix != ".json"):
             path.unlink()
         return report
 
