@@ -132,7 +132,7 @@ class Plan:
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
-        # Indexes go first: after a kill in between, nothing is taken for whole that lacks its report.
+        # Indexes go first: what has lost its report in a kill must not be taken for whole.
         read = [*place.glob("raw_*"), *place.glob(".raw_*")]
         for path in sorted(read, key=lambda path: path.suffix != ".json"):
             path.unlink()
