@@ -23,6 +23,7 @@ from regard.checks.sides import Part, Where
 from regard.data.batching import Draw, Lengths
 from regard.data.store import Column, Store
 from regard.data.writer import joined
+from regard.errors import RecipeError
 
 __all__ = ["SEPARATOR", "Array", "Draw", "Example", "Field", "Flat", "Places", "Row"]
 
@@ -72,9 +73,9 @@ class Field(ABC):
 
     @classmethod
     def of(cls, name: str, config: Any, task: Any) -> "Field":
-        """The field of a section of a recipe, which `config` is, for a task whose Config is
-        `task`."""
-        raise NotImplementedError
+        """The field of a section of a recipe, which `config` is, for a task whose Config is `task`;
+        only `readable` fields are made this way."""
+        raise RecipeError(f"{name}.kind: this field is nothing that a task can choose to read")
 
     @abstractmethod
     def parse(self, text: str) -> Any:

@@ -84,7 +84,7 @@ def table(value: Any, what: str) -> Table:
 
 
 def signed(value: Table) -> Table:
-    """With a hash of itself, so that a damaged list does not accuse the files in it."""
+    """With its own hash, so that a damaged list does not accuse the files in it."""
     rest = {key: each for key, each in value.items() if key != "sha256"}
     digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
     return rest | {"sha256": digest.hexdigest()}
