@@ -56,6 +56,8 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
         "said": reading.said,
         "of": reading.of,
         "given": reading.given,
+        "source_words": reading.source_words,
+        "said_words": reading.said_words,
     }
     return about | {name: view for name, view in found.items() if view}
 
