@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.inspect.ablation import ablation
 from regard.inspect.attribution import attribute
 from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen, capture
@@ -46,6 +47,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
             "embeddings": embeddings(task, model, reading.batch),
             "lens": forecasts(seen, reading) if numbers else lens(seen, reading),
         }
+    found["ablation"] = ablation(model, reading)
     found["gradient"] = gradient(model, reading)
     found["attribution"] = attributions(model, reading, blocks)
     about = {
