@@ -13,7 +13,7 @@ from regard.errors import UserError, advised
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
 from regard.runs import preparing, transfer
-from regard.runs.creation import VECTORS, vocabulary
+from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
 from regard.tasks import Carries, Task
@@ -115,10 +115,8 @@ def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
     """Pretrained vectors for the words that have one, where the recipe names a file."""
-    part, words = run.recipe.model.input, vocabulary(task)
-    path = getattr(part.config, "vectors", "") if part else ""
-    embedding = getattr(model.input, "embedding", None)
-    if path and words is not None and embedding is not None:
+    if begins := pretrained(run.recipe, task, model):
+        path, embedding, words = begins
         kept = run.folder / VECTORS
         found = kept if kept.is_file() else Path(path)  # older runs did not keep them
         text = vectors.put(embedding.weight, embedding.factor, found, words, name=path)
@@ -132,7 +130,7 @@ def _restore(
     if found is None:
         return Progress(), None
     with advised(REMOVE):
-        source, progress, handed = str(found.folder), found.standing(), found.carry() or {}
+        source, progress, handed = str(found.folder), found.standing(), found.carry()
         checkpoint.put_weights(model, found.weights(), source)
         checkpoint.put_optimizer(steps, model, found.optimizer(), source)
         # After an update that was refused, nothing is handed on.

@@ -20,6 +20,7 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.layers import native
 from regard.train import budget, cgroups
+from regard.types import Rounded
 
 NEAREST = {
     "float32": ("float32",),
@@ -140,8 +141,8 @@ def set_precision(model: nn.Module, settings: Any) -> None:
     """On a processor bfloat16 pays inside large products; tell the layers that make them."""
     if settings.device == "cpu" and settings.precision == "bfloat16":
         for module in model.modules():
-            if hasattr(module, "precision"):
-                setattr(module, "precision", torch.bfloat16)  # noqa: B010 (modules type it away)
+            if isinstance(module, Rounded):
+                module.precision = torch.bfloat16
 
 
 def cores(root: Path = Path("/")) -> int:
