@@ -126,7 +126,7 @@ class Run:
         notes = [f"{fault}: {found.folder.name} is used instead" for fault in faults]
         return Loaded(model.to(on).eval(), progress, sha256, notes)
 
-    def whole(self, which: str) -> Checkpoint:
+    def find(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name, if nothing is wrong with it."""
         return self.read(which, lambda found: found)
 
@@ -167,10 +167,6 @@ class Run:
                 status = place.stat()
                 found[place] = (status.st_dev, status.st_ino)
         return found
-
-    def find(self, which: str) -> Checkpoint:
-        """The checkpoint that goes by this name."""
-        return self._find(which)[0]
 
     def _find(self, which: str) -> tuple[Checkpoint, list[str]]:
         if which == "final" and (self.folder / "model").is_dir():

@@ -13,9 +13,10 @@ from regard.errors import RecipeError
 from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
 from regard.train import budget, device, optimizer, schedule
 from regard.train.group import Group
-from regard.train.objective import Loss, Objective
 from regard.train.progress import Progress
-from regard.types import Batches, Carry, Rated
+from regard.types import Batch, Batches, Carry, Rated, Terms
+
+Loss = Callable[[Any, Batch, Carry], tuple[Terms, Carry]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,19 @@ class Config:
             raise RecipeError(f"average: {self.average} is more than train.keep = {self.keep}")
         if self.patience and not self.validate_every:
             raise RecipeError("patience: it counts validations, but train.validate_every = 0")
+
+
+class Objective(nn.Module):
+    """batch, carry ↦ loss terms, new carry: a model and its loss, as the one module that is wrapped
+    for a compiler."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        return self.loss(self.model, batch, carry)
 
 
 @dataclass(kw_only=True)

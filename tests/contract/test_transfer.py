@@ -52,7 +52,7 @@ def begun(run: Run) -> dict[str, Tensor]:
 
 
 def saved(run: Run) -> dict[str, Tensor]:
-    return run.whole("final").weights()
+    return run.find("final").weights()
 
 
 def part(weights: dict[str, Tensor], key: str) -> dict[str, Tensor]:

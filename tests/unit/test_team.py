@@ -16,8 +16,7 @@ from regard.layers.dropout import dropout
 from regard.runs import Run
 from regard.train import loop, optimizer, schedule
 from regard.train.gradient import Counts, gradient as compute
-from regard.train.job import Config, Job
-from regard.train.objective import Objective
+from regard.train.job import Config, Job, Objective
 from regard.train.progress import Progress
 from regard.train.team import SharedDraws, Team
 from regard.types import Batch, Position, Term
