@@ -59,7 +59,7 @@ def load(path: Path, overrides: Iterable[str] = (), *, of_run: bool = False) -> 
     place = Place(found, text, tuple(overrides))
     if of_run:
         with place.located():
-            upgrade.to_present(table)
+            table = upgrade.present(table)
     return _changed(table, found.parent, place)
 
 

@@ -118,8 +118,8 @@ def hint(key: str) -> str:
     return f"it is called {meant} here" if meant != key else ""
 
 
-def to_present(table: Table) -> None:
-    """Give a run's recipe the present keys."""
+def present(table: Table) -> Table:
+    """A run's recipe, which is given the present keys."""
     _split_frozen(table)
     for old, new in RENAMED.items():
         if (value := _take(table, old)) is not None:
@@ -135,6 +135,7 @@ def to_present(table: Table) -> None:
                 f"{old}: {value!r}, but this version has no such key ({gone.why}). "
                 "Load the run with the version that made it (environment.json)"
             )
+    return table
 
 
 def _split_frozen(table: Table) -> None:

@@ -180,9 +180,10 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
         tell(callbacks, {"kind": "warning", "text": text})
     path = run.folder / RECORDS
     for entry in newest.manifest()["records"].values() if newest else ():
-        if not manifest.begins(path, entry):
+        there = path.is_file()
+        if not there or manifest.entry(path, entry["size"]) != entry:
             aside = path.with_name(f"{RECORDS}.damaged")
-            if path.is_file():
+            if there:
                 shutil.copy(path, aside)
             text = f"{path} is damaged: kept as {aside.name}; what can be read of it goes on"
             tell(callbacks, {"kind": "warning", "text": text})

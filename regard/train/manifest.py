@@ -145,11 +145,6 @@ def _inside(name: str) -> bool:
     return plain and bool(parts) and ".." not in parts and name[0] != "/"
 
 
-def begins(path: Path, listed: Mapping[str, Any]) -> bool:
-    """Whether a file that only grows still begins as it did."""
-    return path.is_file() and entry(path, listed["size"]) == listed
-
-
 def entry(path: Path, size: int | None = None) -> Table:
     """Size and hash of a file, or of its first `size` bytes."""
     wanted = path.stat().st_size if size is None else size
