@@ -98,11 +98,6 @@ class Run:
         starts = [record for record in self.records() if record.get("kind") == "start"]
         return starts[-1] if starts else device.named(self.recipe.train)
 
-    @property
-    def start(self) -> Checkpoint:
-        """The weights that it began with, where they are another run's."""
-        return Checkpoint(self.folder / "start")
-
     def model(self, which: str = "final", on: str = "cpu") -> Model:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
         return self.loaded(which, on).model

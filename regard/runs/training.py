@@ -98,7 +98,7 @@ def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, 
 
 def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
     """Pretrained vectors and another run's weights for a new model, where the run has them."""
-    config, start = run.recipe.model, run.start
+    config, start = run.recipe.model, Checkpoint(run.folder / "start")
     given = start.folder.is_dir()
     if not given and (named := transfer.begins_with(config)):
         lost = ", ".join(f"model.{key}" for key in named)
