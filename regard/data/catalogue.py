@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 from regard.data import readers
 from regard.data.archives import BLOCK, digest, unpack, visible
-from regard.data.sets import CATALOGUE, Dataset, Fetch, File
+from regard.data.sets import Dataset, Fetch, File, known
 from regard.errors import UserError
 
 TIMEOUT = 60
@@ -53,7 +53,7 @@ def _home() -> Path:
 
 
 def names() -> list[str]:
-    return list(CATALOGUE)
+    return list(known())
 
 
 def find(name: str) -> Path:
@@ -141,11 +141,11 @@ def get(
 
 
 def _look_up(name: str) -> Dataset:
-    if name not in CATALOGUE:
-        near = difflib.get_close_matches(name, CATALOGUE, n=1)
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UserError(f"there is no data set {name}; {hint}there are: {', '.join(CATALOGUE)}")
-    return CATALOGUE[name]
+        raise UserError(f"there is no data set {name}; {hint}there are: {', '.join(names())}")
+    return known()[name]
 
 
 def _whole(folder: Path, dataset: Dataset) -> bool:
