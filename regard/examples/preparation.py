@@ -194,9 +194,8 @@ class Plan:
     ) -> int:
         """Write the rows of a part; how many examples they are of."""
         by = BASE if base else TRAINING
-        columns = {name: c for field in fields.values() for name, c in field.columns.items()}
         count = 0
-        with Writer(place, part, columns) as writer:
+        with Writer(place, part, _columns(fields)) as writer:
             left = writer.done  # rows that are written already: counted and reported again
             for block in raw.blocks():
                 flat = self._encoded(block, part, fields, by)
@@ -243,8 +242,7 @@ class Plan:
             for field in fields.values():
                 row |= field.cut(row, self.data.max_length)
             rows += [row, *also(row)] if also else [row]
-        kinds = {name: c for field in fields.values() for name, c in field.columns.items()}
-        return {name: joined([row[name] for row in rows], c) for name, c in kinds.items()}, used
+        return joined(rows, _columns(fields)), used
 
     def _long(
         self, flat: dict[str, Flat], fields: Fields, block: Block, report: Report
@@ -296,6 +294,11 @@ def _learnt(field: Field, folder: Path) -> Field | None:
         return field.load(folder)
     except UserError:
         return None
+
+
+def _columns(fields: Fields) -> dict[str, Column]:
+    """Those of all fields."""
+    return {name: c for field in fields.values() for name, c in field.columns.items()}
 
 
 def _count(flat: Mapping[str, Flat]) -> int:

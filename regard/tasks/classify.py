@@ -273,7 +273,7 @@ class Task:
             yield {
                 "log_prob": None if nll is None else -nll,
                 "perplexity": None if nll is None else perplexity(nll),
-                "status": "cut" if self.source.length(whole[n]) > longest else "ok",
+                "status": "cut" if len(whole[n][self.source.name]) > longest else "ok",
                 "tokens": list(given),
                 "log_probs": [] if nll is None else [-nll],
             }

@@ -85,7 +85,7 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Words, and a tag for each."""
-    source = words.Field("source", config.tokenizer, config.unit, config.characters)
+    source = words.Field("source", config.tokenizer, config.unit, spelt=config.characters)
     fields = {"words": source, "tags": tags.Field("tags", config.labels)}
     read = partial(_read, config)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
