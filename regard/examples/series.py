@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import files, series, stored_series
+from regard.data import files, series
 from regard.data.readers import Report
-from regard.data.standard import Standardised
+from regard.data.standard import Standardised, earlier_rows
 from regard.data.store import Store, Writer
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import STORE, Check
@@ -103,7 +103,7 @@ class Stored:
         """The rows to learn from and to choose by, as they were when the run began."""
         path, standard = self._place / EARLIER, self._field.standard
         if path.is_file() and not (self._place / f"{STEPS}.json").exists():
-            return stored_series.rows(path, standard.parts["validation"][1], len(standard.names))
+            return earlier_rows(path, standard.parts["validation"][1], len(standard.names))
         store = Store(self._place, STEPS)
         self._field.verify(store, sys.maxsize)
         return store[0][self._field.name]
