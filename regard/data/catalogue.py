@@ -11,7 +11,7 @@ import difflib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from http.client import HTTPException
 from itertools import islice
@@ -35,20 +35,16 @@ Progress = Callable[[str, int, int], None]
 def home() -> Path:
     """Where the sets are kept: $REGARD_DATA, or the platform's folder for caches."""
     try:
-        return _home()
+        if chosen := os.environ.get("REGARD_DATA"):
+            return Path(chosen).expanduser()
+        if sys.platform == "darwin":
+            cache = Path.home() / "Library" / "Caches"
+        elif sys.platform == "win32":
+            cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        else:
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError as error:
         raise UserError(f"set $REGARD_DATA to the folder of the data sets: {error}") from None
-
-
-def _home() -> Path:
-    if chosen := os.environ.get("REGARD_DATA"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        cache = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "regard" / "data"
 
 
@@ -125,7 +121,8 @@ def get(
             downloads.mkdir()
             if dataset.origins:
                 bases = [get(each, source, to=to, progress=progress) for each in dataset.origins]
-                _assemble(name, dataset, [], partial(_among, bases), stage)
+                found = {path.name: path for base in reversed(bases) for path in base.iterdir()}
+                _assemble(name, dataset, [], found.__getitem__, stage)
             elif source:
                 local = [each for each in (source / name, source) if each.is_dir()]
                 if not local:
@@ -185,11 +182,6 @@ def _assemble(name: str, dataset: Dataset, local: list[Path], fetch: Fetch, stag
                 f"{dataset.source}; with `regard data get {name} --from DIR` a folder that holds "
                 f"{wanted} is taken"
             )
-
-
-def _among(folders: Sequence[Path], name: str) -> Path:
-    """A file that one of the folders has."""
-    return next(folder / name for folder in folders if (folder / name).exists())
 
 
 def _verify(path: Path, file: File, origin: str) -> None:

@@ -348,7 +348,7 @@ def _regular(table: Table, config: Config, step: Step | None) -> Series:
     if not clock.fits(table.times, unit):
         what = "its times are of another kind than those that were learnt"
         raise UserError(f"{table.path}: {what}, where a step is {step}")
-    ticks = clock.ticks(table.times, unit)
+    ticks = [clock.tick(time, unit) for time in table.times]
     if step is None and (length := clock.usual(ticks)) is not None:
         step = Step(unit, length)
     for row in range(1, len(ticks)):

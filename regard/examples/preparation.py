@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +32,6 @@ Fields = Mapping[str, Any]
 Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
-
-
-@runtime_checkable
-class Source(Protocol):
-    """A data set, whatever it is made of: what a task's `plan` gives."""
-
-    fields: Fields
-
-    def prepare(self, folder: Path, base: Path | None, check: Check | None) -> Report:
-        """Put all that training needs into a folder; what was learnt before is in `base`."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +99,7 @@ class Plan:
         return UserError(f"data.{part}: no example can be used")
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
+        """Put all that training needs into a folder; what was learnt before is in `base`."""
         for part in files.PARTS:
             self.data.paths(part)
         place = folder / STORE

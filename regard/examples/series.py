@@ -56,7 +56,7 @@ class Plan:
             fitted = fitted.in_unit_of(base)
         # The test part stays where it is.
         learnt = replace(found, values=found.values[: fitted.standard.parts["validation"][1]])
-        fitted.standardised(learnt.values, self.past.data.path)
+        fitted.standard.apply(learnt.values, self.past.data.path)  # refuses what is too far off
         with Writer(folder / STORE, STEPS, fitted.columns) as writer:
             if not writer.complete:
                 writer.add(fitted.encode([learnt])[writer.done :])
@@ -84,7 +84,7 @@ class Stored:
 
     def values(self, part: str) -> Standardised:
         """(T, C), standardised, up to a part's end at least."""
-        return self._field.standardised(self.raw(part))
+        return self._field.standard.apply(self.raw(part))
 
     def raw(self, part: str) -> Values:
         """The same in the unit of the file."""
@@ -92,9 +92,8 @@ class Stored:
 
     def starts(self, part: str, steps: int) -> NDArray[np.int64]:
         """Where the futures of a part's windows begin."""
-        starts: NDArray[np.int64] = self._field.window.starts(
-            self._field.standard.parts[part], steps
-        )
+        rows = self._field.standard.parts[part]
+        starts: NDArray[np.int64] = self._field.window.starts(rows, steps)
         if not len(starts):
             raise UserError(f"data.{part}: it has no row, or too few for a window")
         return starts
