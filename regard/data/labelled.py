@@ -42,16 +42,16 @@ NOTHING = ("", "")
 """Stands for a row that is broken."""
 
 
-# Texts
-
-
-class Text(NamedTuple):
-    """A text and its labels: one, or any number of them."""
+class Labelled(NamedTuple):
+    """A text and its labels, one or any number of them; or words, and a tag for each."""
 
     path: Path
     line: int
-    text: str
+    value: Any
     labels: tuple[str, ...]
+
+
+# Texts
 
 
 def texts(
@@ -62,7 +62,7 @@ def texts(
     *,
     header: bool = False,
     separator: str = "",
-) -> Iterator[Text]:
+) -> Iterator[Labelled]:
     """Texts, by default from the columns label and text.
 
     With a separator, a text has any number of labels, none among them: in JSON a list, elsewhere
@@ -73,7 +73,7 @@ def texts(
         for number, (label, text) in parallel(paths, columns, policy, report, header=header):
             if not label.strip():
                 raise UserError(f"{paths[0]}:{number}: empty {columns[0]}: “{excerpt(text)}”")
-            yield Text(paths[0], number, text, (label.strip(),))
+            yield Labelled(paths[0], number, text, (label.strip(),))
         return
     kept = Policy(broken=policy.broken, empty="keep")
     between, broken = separator, Broken()
@@ -89,7 +89,7 @@ def texts(
                 raise UserError(f"{paths[0]}:{number}: empty {columns[1]}")
             continue
         labels = (label.strip() for label in field.split(between))
-        yield Text(paths[0], number, text, tuple(dict.fromkeys(filter(None, labels))))
+        yield Labelled(paths[0], number, text, tuple(dict.fromkeys(filter(None, labels))))
     report.counts.pop(f"empty {columns[0]}", None)  # seen, but not left out
 
 
@@ -117,15 +117,6 @@ def _texts(value: Any, null: str = "") -> list[str] | None:
 # Sentences
 
 
-class Sentence(NamedTuple):
-    """Words, and a tag for each."""
-
-    path: Path
-    line: int
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-
-
 def sentences(
     paths: Sequence[Path],
     columns: tuple[str, ...],
@@ -134,7 +125,7 @@ def sentences(
     part: files.Part,
     *,
     real: bool = False,
-) -> Iterator[Sentence]:
+) -> Iterator[Labelled]:
     """Sentences of all files. `columns` are those of the word and the tag, or of the tag alone.
 
     Of FASTA files, those that belong to the part, if their headers say so (SET, VALIDATION).
@@ -157,7 +148,7 @@ def sentences(
         for number, (words, tags) in usable(
             checked, broken, group[:1], ("words", "tags"), policy, report
         ):
-            yield Sentence(group[0], number, tuple(words.split("\n")), tuple(tags.split("\n")))
+            yield Labelled(group[0], number, tuple(words.split("\n")), tuple(tags.split("\n")))
 
 
 def _columns(given: tuple[str, ...], usual: tuple[str, str]) -> tuple[str, str]:

@@ -98,7 +98,7 @@ def _read(
     data, between = config.data, config.labels.between
     paths = data.paths(part)
     for row in texts(paths, data.columns, policy, report, header=data.header, separator=between):
-        value = parsed_cell(source, row.text, row.path, row.line, policy, report)
+        value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))
 

@@ -95,7 +95,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
     for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example((each.path,), each.line, (each.words, each.tags))
+        yield Example((each.path,), each.line, (each.value, each.labels))
 
 
 class Task:
