@@ -70,10 +70,7 @@ def describe(name: str) -> dict[str, Any]:
     folder = home() / name
     return {
         "name": name,
-        "what": dataset.what,
-        "licence": dataset.licence,
-        "source": dataset.source,
-        "note": dataset.note,
+        **{key: getattr(dataset, key) for key in ("what", "licence", "source", "note")},
         "folder": str(folder),
         "present": _whole(folder, dataset),
         "files": [

@@ -236,8 +236,8 @@ class Store:
                 raise ValueError(f"{what}: not all are from {values.start} to {values.stop - 1}")
             if end is not None and not np.array_equal(flat.where(end), flat.starts[1:] - 1):
                 raise ValueError(f"{what}: its lines do not end where their lengths say")
-            wrong = np.isinf if missing else lambda piece: ~np.isfinite(piece)
-            if (finite or missing) and any(wrong(piece).any() for piece in flat.pieces()):
+            odd = (np.isinf(p) if missing else ~np.isfinite(p) for p in flat.pieces())
+            if (finite or missing) and any(piece.any() for piece in odd):
                 raise ValueError(f"{what}: not all are finite numbers")
 
 
