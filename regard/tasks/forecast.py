@@ -195,7 +195,7 @@ class Task:
                 continue
             name = called(text, f"input {number}")
             found = self.past.parse(text, name, timed=True)
-            known = self.past.standardised(self.past.last(found, name), name)
+            known = self.past.standard.apply(self.past.last(found, name), name)
             past = torch.from_numpy(known)[None].to(model.device)
             with torch.inference_mode():
                 normal = self.by(model).forecast(past, steps, self.config.intervals.paths)
@@ -268,7 +268,7 @@ class Task:
             names = [called(text, f"input {number}"), called(then, f"output {number}")]
             before, after = self.past.both(text, then, names)
             known = np.concatenate([self.past.last(before, names[0]), after.values])
-            values = torch.from_numpy(self.past.standardised(known, " and ".join(names)))
+            values = torch.from_numpy(self.past.standard.apply(known, " and ".join(names)))
             densities = self.by(model).log_densities(values.to(model.device))
             found = [density - unit for density in densities]
             total = math.fsum(found)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import series, stored_series, windows
+from regard.data import series, windows
 from regard.data.readers import Report
-from regard.data.standard import Standard
+from regard.data.standard import Standard, earlier_rows
 from regard.decoding.forecasts import Forecasts
 from regard.encoders.linear import Config as LinearConfig, Encoder, moving_average
 from regard.errors import RecipeError, UserError
@@ -306,7 +306,7 @@ def test_a_forged_scaler_is_refused(tmp_path, change, said):
 def test_forged_rows_are_refused_before_memory_is_taken(tmp_path):
     path, values = tmp_path / "series.npy", np.arange(12.0).reshape(6, 2)
     np.save(path, values)
-    assert stored_series.rows(path, 6, 2).tolist() == values.tolist()
+    assert earlier_rows(path, 6, 2).tolist() == values.tolist()
     good = path.read_bytes()
     huge = good.replace(b"(6, 2), }" + b" " * 12, b"(600000000000, 2), } ")
     forged = {
@@ -325,10 +325,10 @@ def test_forged_rows_are_refused_before_memory_is_taken(tmp_path):
         assert data != good, what
         path.write_bytes(data)
         with pytest.raises(UserError, match=r"cannot be read: .*series\.npy"):
-            stored_series.rows(path, 6, 2)
+            earlier_rows(path, 6, 2)
     path.write_bytes(good)
     with pytest.raises(UserError, match=r"series\.npy: \(6, 2\) numbers"):
-        stored_series.rows(path, 7, 2)
+        earlier_rows(path, 7, 2)
 
 
 # Windows
