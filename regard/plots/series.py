@@ -1,7 +1,6 @@
 """Pictures of forecasts, in the style of `drawing`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,23 +18,8 @@ MOST = 12
 """Variables that a picture has room for."""
 
 
-def forecast(
-    names: Sequence[str],
-    past: Values,
-    future: Values | None,
-    mean: Values,
-    low: Values,
-    high: Values,
-    path: Path | str,
-    *,
-    title: str,
-) -> None:
-    """A forecast beside what came: see `forecast_figure`."""
-    drawing.save(lambda: forecast_figure(names, past, future, mean, low, high, title=title), path)
-
-
 @drawing.style()
-def forecast_figure(
+def forecast(
     names: Sequence[str],
     past: Values,
     future: Values | None,
@@ -47,14 +31,12 @@ def forecast_figure(
 ) -> "matplotlib.figure.Figure":
     """A panel for each variable: the past (S, C), then the expected values (T, C) in their
     interval, and what came, if that is known. Of a long past only its end is shown."""
-    from matplotlib.figure import Figure
-
     if not len(names) or not len(mean):
         raise UserError("no forecast to draw: there are no values")
     count, steps = min(len(names), MOST), len(mean)
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
-    figure = Figure(figsize=(4.6 * columns, 1.9 * rows + 0.6), layout="constrained")
+    figure = drawing.figure(4.6 * columns, 1.9 * rows + 0.6, title)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
     shown = past[-3 * steps :]
     before, after = np.arange(-len(shown) + 1, 1), np.arange(1, steps + 1)
@@ -74,7 +56,6 @@ def forecast_figure(
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("steps from the last known value")
     _explain(figure, future is not None)
-    figure.suptitle(drawing.text(title, 120))
     return figure
 
 
