@@ -44,6 +44,7 @@ __all__ = [
     "Resizes",
     "Sequence",
     "Sizes",
+    "Splits",
     "Term",
     "Terms",
     "UserError",
@@ -263,6 +264,14 @@ class Resizes(Protocol):
     def resized(self, positions: int) -> int:
         """How many it gives for so many."""
         ...
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """An encoder that makes several positions out of each."""
+
+    names: tuple[str, ...]
+    """Of the kinds of positions, in their order."""
 
 
 @runtime_checkable

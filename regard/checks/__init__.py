@@ -1,7 +1,6 @@
 """What can be wrong with data, by modality; fields ask for it.
 
-findings     what a finding is, and every kind of it
-document     all kinds, as docs/doctor.md has them
+findings     what a finding is, and every kind of it; docs/doctor.md says what each means
 sides        parts of the data, their fields side by side
 text         each side by itself: encoding, script, case, form
 pairs        sides that belong together: shifted, swapped, copied

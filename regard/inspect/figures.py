@@ -79,15 +79,11 @@ def curves(
     ax = figure.subplots()
     for number, (name, values) in enumerate(lines.items()):
         heights = np.array(values, float)
-        colour, stroke, _ = drawing.look(number)
-        ax.plot(
-            np.where(heights > 0, heights, math.nan) if log else heights,
-            color=colour,
-            linestyle=stroke,
-            marker="o" if len(heights) == 1 else None,
-            linewidth=1.3,
-            label=drawing.text(name),
-        )
+        if log:
+            heights = np.where(heights > 0, heights, math.nan)
+        marker = "o" if len(heights) == 1 else None
+        places = np.arange(len(heights))
+        drawing.line(ax, number, places, heights, marker=marker, label=drawing.text(name))
     if log:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))

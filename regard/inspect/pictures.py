@@ -70,12 +70,12 @@ def _numbers(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
         yield "numbers", figures.curves(lines, reading["of"], *about)
         return
     keys = ("past", "came", "mean", "low", "high")
-    past, came, *ends = (  # those that there are
+    values: list[Any] = [  # None: not known
         np.array([panel[key] for panel in view]).T if key in view[0] else None for key in keys
-    )
+    ]
     names = [panel["name"] for panel in view]
     title = "Forecast and its interval"
-    yield "forecast", series_plots.forecast(names, past, came, *ends, title=title)
+    yield "forecast", series_plots.forecast(names, *values, title=title)
 
 
 def _attention(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -137,9 +137,10 @@ def _states(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
         if each["values"] is not None:
             title = f"{each['layer']}: {each['quantity']}"
             panels = {"": array(each["values"]).T}
-            about = (each["labels"], [], title, "position", "unit")
-            value = "open" if gate else "value"
-            yield f"states-{_file(title)}", figures.maps(panels, *about, weight=gate, value=value)
+            about = (title, "position", "unit")
+            look: dict[str, Any] = {"weight": gate, "value": "open" if gate else "value"}
+            drawn = figures.maps(panels, each["labels"], [], *about, **look)
+            yield f"states-{_file(title)}", drawn
     for layer, found in gates.items():
         lines = {each["quantity"]: each["means"] for each in found}
         about = (f"{layer}: how far each gate is open", "position", "mean of all units")

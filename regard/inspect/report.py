@@ -9,8 +9,8 @@ request. Whatever comes from data is put into the page as text, never as HTML.
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ class Options:
     """What is said, instead of what the model would say."""
     length: int = LENGTH
     without_heads: tuple[str, ...] = ()
-    search: dict[str, Any] = field(default_factory=dict)
-    """Settings of the search: beams, …"""
+    beams: int | None = None
+    """Of the search, if not as the recipe says."""
     sentences: int = 0
     """Of the validation part, over which heads are surveyed; 0: they are not."""
     device: str = "cpu"
@@ -68,9 +68,8 @@ def build(
     runs: Sequence[Run],
     texts: Sequence[str],
     options: Options = Options(),  # noqa: B008 (frozen)
-    tell: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Let each run read each text; `tell` hears of each checkpoint that is looked at."""
+    """Let each run read each text."""
     if not texts:
         raise UserError("inspect: give a text to read")
     check_texts("texts", texts)
@@ -79,10 +78,10 @@ def build(
     blocks = Blocks()
     found: list[dict[str, Any]] = []
     for name, run in zip(_names(runs), runs, strict=True):
-        frames = []
-        for which, model in _models(run, options):
-            tell(f"{name}, checkpoint {which}")
-            frames.append(_frame(run, which, model, texts, options, blocks))
+        frames = [
+            _frame(run, which, model, texts, options, blocks)
+            for which, model in _models(run, options)
+        ]
         found.append({"name": name, "task": run.recipe.kind, "frames": frames})
     shown = [reading["text"] for reading in found[0]["frames"][0]["readings"]]
     return Report(found, shown, blocks)
@@ -152,12 +151,8 @@ def search(run: Run, options: Options) -> Part:
     chosen = config.search if isinstance(config, Searches) else None
     if chosen is None or chosen.kind != "beam":
         chosen = Part("beam", module("search", "beam").Config())
-    known = {name: value for name, value in options.search.items() if value is not None}
-    return Part("beam", type(chosen.config)(**(_fields(chosen.config) | known)))
-
-
-def _fields(config: Any) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in config.__dataclass_fields__}
+    known = {} if options.beams is None else {"beams": options.beams}
+    return Part("beam", replace(chosen.config, **known))
 
 
 def page(report: Report) -> str:

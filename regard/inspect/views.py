@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -10,11 +11,13 @@ from torch import Tensor
 
 from regard.inspect.attribution import attribute
 from regard.inspect.blocks import Blocks
-from regard.inspect.capture import Seen, capture
+from regard.inspect.capture import Seen, capture, submodule
 from regard.inspect.reading import Reading
 from regard.inspect.space import embeddings, positions
+from regard.layers.crf import CRF
 from regard.model import Model
 from regard.tasks import Task
+from regard.types import Splits
 
 View = dict[str, Any]
 ALTERNATIVES = 5
@@ -39,7 +42,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
             "attention": attention(seen, blocks),
             "alignment": alignment(seen, reading, blocks),
             "pooling": pooling(seen, blocks),
-            "beam": [node._asdict() for node in reading.beam] if reading.beam else None,
+            "beam": [asdict(node) for node in reading.beam] if reading.beam else None,
             "states": states(model, seen, reading, blocks),
             "transitions": transitions(model, reading, blocks),
             "positions": positions(model, blocks),
@@ -137,8 +140,8 @@ def pooling(seen: Seen, blocks: Blocks) -> View | None:
 
 def transitions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
     """How well each tag likes to stand after each other, the two ends included: A, b and z."""
-    field: Any = getattr(model.head, "crf", None)
-    if field is None:
+    field = submodule(model, "head.crf")
+    if not isinstance(field, CRF):
         return None
     names = reading.name(range(len(field.start)))
     table = torch.zeros(len(names) + 1, len(names) + 1)
@@ -159,12 +162,11 @@ def states(model: Model, seen: Seen, reading: Reading, blocks: Blocks) -> list[V
     found = []
     for name, value in shown.items():
         layer, quantity = _split(name)
-        side = "source" if name.startswith("encoder") else "read"
         found.append(
             {
                 "layer": layer,
                 "quantity": quantity,
-                "labels": _labels(model, getattr(reading, side), value.shape[1]),
+                "labels": _labels(model, reading, name, value.shape[1]),
                 "norms": [round(x, 4) for x in value[0].norm(dim=-1).tolist()],
                 "means": [round(x, 4) for x in value[0].mean(-1).tolist()],
                 "values": _states(blocks, value[0], quantity) if small else None,
@@ -173,9 +175,10 @@ def states(model: Model, seen: Seen, reading: Reading, blocks: Blocks) -> list[V
     return found
 
 
-def _labels(model: Model, labels: list[str], count: int) -> list[str]:
+def _labels(model: Model, reading: Reading, layer: str, count: int) -> list[str]:
     """Names of positions. An encoder that makes several out of each has a name for each kind."""
-    names: tuple[str, ...] = getattr(model.encoder, "names", ())
+    labels = reading.source if layer.startswith("encoder") else reading.read
+    names: tuple[str, ...] = model.encoder.names if isinstance(model.encoder, Splits) else ()
     if count == len(labels) * len(names):
         return [f"{name} {label}" for name in names for label in labels]
     return labels if count == len(labels) else [str(n) for n in range(count)]
@@ -222,9 +225,8 @@ def gradient(model: Model, reading: Reading) -> list[View]:
         curves.append(iter(norms))
     found = []
     for name, values in layers.items():
-        side = "source" if name.startswith("encoder") else "read"
         whole, last = ([x for _ in values for x in next(curve)] for curve in curves)
-        labels = _labels(model, getattr(reading, side), len(whole))
+        labels = _labels(model, reading, name, len(whole))
         found.append({"layer": name, "labels": labels, "all": whole, "last": last})
     return found
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from regard.errors import UserError
 from regard.metrics import labels
 from regard.plots import drawing
-from regard.plots.drawing import COLOURS, INK
+from regard.plots.drawing import INK
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -48,10 +48,8 @@ def curves(records: Sequence[Mapping[str, Any]]) -> "matplotlib.figure.Figure":
     for ax, (quantity, lines) in zip(axes, panels.items(), strict=True):
         for kind, (updates, values) in lines.items():
             marker = "o" if kind != "train" or len(updates) == 1 else None
-            colour = COLOURS[kinds.index(kind) % len(COLOURS)]
-            [handles[kind]] = ax.plot(
-                updates, values, color=colour, marker=marker, markersize=3, linewidth=1.3
-            )
+            number, mark = kinds.index(kind), {"marker": marker, "markersize": 3}
+            handles[kind] = drawing.line(ax, number, updates, values, **mark)
         ax.set_ylabel(drawing.name(quantity))
     last = max(n for lines in panels.values() for updates, _ in lines.values() for n in updates)
     for number, ax in enumerate(axes):
@@ -186,6 +184,7 @@ def matrix(counts: npt.ArrayLike, names: Sequence[str]) -> "matplotlib.figure.Fi
 
 def _heat(ax: "matplotlib.axes.Axes", shares: Array, **options: Any) -> Any:
     """Numbers from 0 to 1 as colours; the names of the columns stand above them."""
+    ax.tick_params(length=0)
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.grid(False)

@@ -63,17 +63,8 @@ def _draw_curves(
 ) -> None:
     for number, run in enumerate(runs):
         if run in lines:
-            colour, stroke, _ = drawing.look(number)
-            tokens, values = lines[run]
-            ax.plot(
-                tokens,
-                values,
-                color=colour,
-                linestyle=stroke,
-                marker="o" if len(tokens) < 50 else None,
-                markersize=3,
-                linewidth=1.3,
-            )
+            marker = "o" if len(lines[run][0]) < 50 else None
+            drawing.line(ax, number, *lines[run], marker=marker, markersize=3)
     drawing.ticks(ax.xaxis)
     drawing.ticks(ax.yaxis)
     ax.set(xlabel="targets", ylabel=drawing.name(quantity))
@@ -82,10 +73,9 @@ def _draw_curves(
 def _draw_reaches(ax: "matplotlib.axes.Axes", runs: Sequence[str], reaches: Reaches) -> None:
     for number, run in enumerate(runs):
         if run in reaches:
-            colour, stroke, _ = drawing.look(number)
             norms = np.array(reaches[run], float)
             left = np.where(norms > 0, norms / norms[0], np.nan)  # 0 has no place on the axis
-            ax.plot(np.arange(len(left)), left, color=colour, linestyle=stroke, linewidth=1.3)
+            drawing.line(ax, number, np.arange(len(left)), left)
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))
     ax.set(xlabel="tokens back", ylabel="part of the gradient that is left")

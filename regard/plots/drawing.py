@@ -172,7 +172,6 @@ def label_cells(
     if labels:
         places = range(0, len(labels), math.ceil(0.13 / cell))
         axis.set_ticks(places, [labels[place] for place in places], rotation=angle)
-        axis.set_tick_params(length=0)
     axis.set_label_text(name)
 
 
@@ -184,6 +183,13 @@ def look(number: int) -> tuple[str, str, str]:
         STROKES[turn % len(STROKES)],
         HATCHES[turn % len(HATCHES)],
     )
+
+
+def line(ax: "matplotlib.axes.Axes", number: int, x: Any, y: Any, **options: Any) -> Any:
+    """One of many lines."""
+    colour, stroke, _ = look(number)
+    [drawn] = ax.plot(x, y, color=colour, linestyle=stroke, linewidth=1.3, **options)
+    return drawn
 
 
 def short(value: float) -> str:

@@ -1,7 +1,7 @@
 """Pictures of forecasts, in the style of `drawing`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,13 @@ def forecast(
     shown = past[-3 * steps :]
     before, after = np.arange(-len(shown) + 1, 1), np.arange(1, steps + 1)
     for ax, name, n in zip(axes.flat, names, range(count), strict=False):
-        ax.fill_between(after, low[:, n], high[:, n], color=COLOURS[4], alpha=0.35, linewidth=0)
-        ax.plot(before, shown[:, n], color=INK, linewidth=0.9)
+        ink: dict[str, Any] = {"color": INK, "linewidth": 0.9}
+        pale: dict[str, Any] = {"color": COLOURS[4], "alpha": 0.35, "linewidth": 0}
+        ax.plot(before, shown[:, n], label="past", **ink)
         if future is not None:
-            ax.plot(after, future[:, n], color=INK, linewidth=0.9, linestyle=":")
-        ax.plot(after, mean[:, n], color=COLOURS[0], linewidth=1.3)
+            ax.plot(after, future[:, n], label="what came", linestyle=":", **ink)
+        ax.plot(after, mean[:, n], label="forecast", color=COLOURS[0], linewidth=1.3)
+        ax.fill_between(after, low[:, n], high[:, n], label="interval", **pale)
         ax.axvline(0.5, color=INK, linewidth=0.6, linestyle="--")
         ax.set_title(drawing.text(name), loc="left")
         drawing.ticks(ax.xaxis, integer=True)
@@ -55,20 +57,6 @@ def forecast(
     for ax in list(axes.flat)[max(0, count - columns) : count]:  # the lowest of each column
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("steps from the last known value")
-    _explain(figure, future is not None)
+    legend = axes.flat[0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside lower center", ncols=4)
     return figure
-
-
-def _explain(figure: "matplotlib.figure.Figure", known: bool) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    marks = [Line2D([], [], color=INK, linewidth=0.9)]
-    labels = ["past"]
-    if known:
-        marks.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=":"))
-        labels.append("what came")
-    marks.append(Line2D([], [], color=COLOURS[0], linewidth=1.3))
-    labels.append("forecast")
-    handles = [*marks, Patch(color=COLOURS[4], alpha=0.35, linewidth=0)]
-    figure.legend(handles, [*labels, "interval"], loc="outside lower center", ncols=4)

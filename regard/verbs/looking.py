@@ -93,7 +93,7 @@ def inspect(
         target = whole_file(Path(target)) if target else None
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
-        without_heads=without_head, search={"beams": beams}, device=device,
+        without_heads=without_head, beams=beams, device=device,
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):

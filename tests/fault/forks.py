@@ -290,7 +290,8 @@ def serve() -> None:
     torch.set_num_threads(1)
     conversion.missing()  # imports it, if it is there
     # A picture takes longer than the training.
-    plots.curves = plots.matrix = series_plots.forecast = lambda *_, **__: None
+    for room, name in ((plots, "curves"), (plots, "matrix"), (series_plots, "forecast")):
+        setattr(room, name, lambda *_, **__: None)
     drawing.save = lambda *_: None
     with tempfile.TemporaryDirectory() as folder:
         for kind in tiny.KINDS:  # so that whatever is imported late is imported, too
