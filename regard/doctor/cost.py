@@ -20,7 +20,7 @@ from regard.runs.training import new_job
 from regard.train import budget
 from regard.train.loop import fit
 from regard.train.progress import Progress
-from regard.types import Batch, Batches, Position
+from regard.types import Batches, Position
 
 TRIED = 64
 """Batches that are looked at to find a middle one and the largest."""
@@ -71,15 +71,11 @@ def _plan(batches: Batches) -> Plan:
     while (after := batches.after(places[-1])).epoch == 0:
         places.append(after)
     tried = {place: batches.at(place) for place in places[:: -(-len(places) // TRIED)]}
-    ranked = sorted(tried, key=lambda place: _numbers(tried[place]))
+    ranked = sorted(tried, key=lambda n: sum(t.numel() for t in tried[n].tensors.values()))
     targets = {place: batch.targets for place, batch in tried.items()}
     middle = ranked[len(ranked) // 2]
     mean = sum(targets.values()) / len(targets)
     return Plan(middle, ranked[-1], len(places), mean, mean / max(1, targets[middle]))
-
-
-def _numbers(batch: Batch) -> int:
-    return sum(tensor.numel() for tensor in batch.tensors.values())
 
 
 def _measured(run: Run) -> Iterator[Finding]:
@@ -157,10 +153,8 @@ class Peak:
         return self
 
     def _watch(self) -> None:
-        while True:
+        while not self._over.wait(0.002):
             self.bytes = max(self.bytes, resident())
-            if self._over.wait(0.002):
-                return
 
     def __exit__(self, *_: object) -> None:
         self._over.set()

@@ -9,8 +9,8 @@ The integral is a Gauss–Legendre sum over intervals of α. On each, the sum on
 out (completeness): where it does not, a kink of f is inside, and the interval is halved.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.inspect.reading import Measure, logits
 from regard.model import Model
@@ -131,17 +131,12 @@ def repeated(batch: Batch, rows: int) -> Batch:
     return replace(batch, tensors=tensors, ids=batch.ids * rows)
 
 
-@contextmanager
-def given(module: Any, change: Callable[[Any], Any]) -> Iterator[None]:
+def given(module: Any, change: Callable[[Any], Any]) -> AbstractContextManager[Any]:
     """A module's output is what `change` makes of it; in other threads it is what it was."""
-    if not isinstance(module, nn.Module):
-        yield
-        return
+    if module is None:
+        return nullcontext()
     own = get_ident()
-    hook = module.register_forward_hook(
+    hook: AbstractContextManager[Any] = module.register_forward_hook(
         lambda _, inputs, output: change(output) if get_ident() == own else None
     )
-    try:
-        yield
-    finally:
-        hook.remove()
+    return hook

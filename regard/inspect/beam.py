@@ -4,19 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
 
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.search import Request, beam
 
-
-class Step(NamedTuple):
-    """What a search had at one step."""
-
-    layer: beam.Layer
-    chosen: Tensor
-    """(B, W): which candidates are followed."""
+Step = tuple[beam.Layer, Int[Tensor, "B W"]]
+"""What a search had at one step, and which of its candidates are followed."""
 
 
 @dataclass
@@ -47,7 +42,7 @@ Tree = list[Node]
 def recorded() -> Iterator[list[Step]]:
     """The steps of the beam search inside."""
     steps: list[Step] = []
-    with beam.observe(lambda layer, chosen: steps.append(Step(layer, chosen))):
+    with beam.observe(lambda *step: steps.append(step)):
         yield steps
 
 
@@ -60,12 +55,12 @@ def tree(
     """All candidates of the first sentence, in the order of the search."""
     nodes: Tree = []
     places: list[dict[int, int]] = []  # of each step: place → node
-    for number, step in enumerate(steps):
-        if 0 not in step.layer.sentences.tolist():
+    for number, (layer, followed) in enumerate(steps):
+        sentences, totals, symbols, log_probs, parents, taken = layer
+        if 0 not in sentences:
             break
-        row = step.layer.sentences.tolist().index(0)
-        _, totals, symbols, log_probs, parents, taken = step.layer
-        chosen, last = step.chosen[row].tolist(), number + 1 == len(steps)
+        row = sentences.tolist().index(0)
+        chosen, last = followed[row].tolist(), number + 1 == len(steps)
         names = pieces(symbols[row].tolist())
         here: dict[int, int] = {}
         for place, total in enumerate(totals[row].tolist()):

@@ -9,6 +9,7 @@ request. Whatever comes from data is put into the page as text, never as HTML.
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -176,14 +177,8 @@ def page(report: Report) -> str:
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
         "blocks": "\n".join(blocks),
     }
-    return "".join(_filled(_file("page.html"), parts))
-
-
-def _filled(template: str, parts: dict[str, str]) -> Iterator[str]:
-    """`{{name}}` in the template is replaced once; what is put in is not looked at again."""
-    for piece in template.split("{{"):
-        name, close, rest = piece.partition("}}")
-        yield parts[name] + rest if close else piece
+    # In one go: what is put in is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
 
 
 def _file(name: str) -> str:

@@ -30,8 +30,8 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
     _, recipe = front.prepared("phrasebook", [f"data.set={name}"], folder)
     with display.waiting(f"preparing the data in {folder}"):
         run = Run.create(folder, recipe)
-    with display.training(run) as screen:
-        progress = runs.train(run, [screen.show], tick=screen.tick)
+    with display.training(run) as (show, tick):
+        progress = runs.train(run, [show], tick)
     if not progress.finished:
         display.summary(run, progress)
         return False

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.metrics import Comparison, Score
     from regard.runs import Run
     from regard.train.progress import Progress
+
+    Screen = tuple[Callable[[dict[str, Any]], None], Callable[[Progress], None]]
 
 
 class _Console(Console):
@@ -58,7 +60,8 @@ def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
-    """What shows records and moves with the updates: a bar on a terminal, lines elsewhere."""
+    """What is called with each record, and with the progress of each update: they move a bar on a
+    terminal, and write lines elsewhere."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
@@ -77,14 +80,7 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
             if not errors.is_terminal or record["kind"] != "train":
                 bar.console.print(_line(record))
 
-        yield Screen(show, lambda progress: bar.update(task, completed=progress.update))
-
-
-class Screen(NamedTuple):
-    """Two callbacks: for each record, and for each update."""
-
-    show: Callable[[dict[str, Any]], None]
-    tick: "Callable[[Progress], None]"
+        yield show, lambda progress: bar.update(task, completed=progress.update)
 
 
 def _short(record: Mapping[str, Any]) -> str:

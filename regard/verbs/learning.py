@@ -77,10 +77,10 @@ def train(
         folder, loaded = front.prepared(recipe, overrides, to)
         with display.waiting(f"preparing the data in {folder}"):
             run, warnings = front.create(folder, loaded, given)
-    with display.training(run, as_json=json) as screen:
+    with display.training(run, as_json=json) as (show, tick):
         for warning in warnings:
-            screen.show(warning)
-        progress = runs.train(run, [screen.show], screen.tick)
+            show(warning)
+        progress = runs.train(run, [show], tick)
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)
