@@ -20,9 +20,8 @@ from regard.console import streams
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import attentions, head, intervene
-from regard.inspect.readers import LENGTH, read
 from regard.inspect.survey import survey
-from regard.inspect.views import views
+from regard.inspect.views import LENGTH, read, views
 from regard.model import Model
 from regard.recipe import checked
 from regard.recipe.parts import Part, module
@@ -129,15 +128,13 @@ def _frame(
     run: Run, which: str, model: Model, texts: Sequence[str], options: Options, blocks: Blocks
 ) -> dict[str, Any]:
     """One checkpoint: what it makes of each text."""
-    task = run.task
-    found = search(run, options)
+    task, found = run.task, search(run, options)
     changes = [head(text, model) for text in options.without_heads]
     readings = []
     with intervene(model, *changes):
         for text in texts:
-            reading = read(
-                run, task, model, text, found, target=options.target, length=options.length
-            )
+            asked: Any = {"target": options.target, "length": options.length}
+            reading = read(run, task, model, text, found, **asked)
             readings.append(views(task, model, reading, blocks))
     if options.sentences and attentions(model):
         seen = survey(run, sentences=options.sentences, model=model)

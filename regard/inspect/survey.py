@@ -22,8 +22,8 @@ from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.inspect.capture import capture
 from regard.inspect.intervene import WithoutHead, attentions, intervene, probed
-from regard.inspect.readers import read
 from regard.inspect.reading import Reading
+from regard.inspect.views import read
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.recipe.values import Count, check

@@ -1,4 +1,5 @@
-"""What a page shows of one reading: plain values, and arrays that are kept as blocks."""
+"""An input as a run reads it, and what a page shows of that: plain values, and arrays that are kept
+as blocks."""
 
 import math
 import re
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.errors import UserError
 from regard.inspect.attribution import attribute
 from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen, capture, submodule
@@ -16,10 +18,14 @@ from regard.inspect.reading import Reading
 from regard.inspect.space import embeddings, positions
 from regard.layers.crf import CRF
 from regard.model import Model
-from regard.tasks import Task
+from regard.recipe.parts import Part
+from regard.runs import Run
+from regard.tasks import Looks, Task
 from regard.types import Splits
 
 View = dict[str, Any]
+LENGTH = 20
+"""Tokens that a model goes on for, if nobody says how many."""
 ALTERNATIVES = 5
 CHANCES = 64
 """With at most so many labels, the probability of each is shown for each place."""
@@ -28,6 +34,24 @@ ATTRIBUTED, STEPS = 64, 16
 numbers, of which neighbours are alike, this many steps are."""
 STATES = 2**21
 """Numbers of hidden states that a page shows at most; beyond, only their norms."""
+
+
+def read(
+    run: Run,
+    task: Task,
+    model: Model,
+    text: str,
+    search: Part,
+    *,
+    target: str | None = None,
+    length: int = LENGTH,
+) -> Reading:
+    """Let the model say something about an input, or take `target` for what it says."""
+    if not isinstance(task, Looks):
+        raise UserError(f"{run.folder}: the task {run.recipe.kind} cannot be looked into")
+    if not text.strip() and task.sizes.reads:
+        raise UserError("inspect: the text is empty")
+    return task.look(model, text, search, target, length)
 
 
 def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
