@@ -465,7 +465,7 @@ def test_the_full_examination_tells_counts_coverage_and_cost(made, tmp_path):
 
 
 def test_a_model_that_memory_cannot_hold_is_an_error_and_is_never_made(made, monkeypatch):
-    monkeypatch.setattr(cost, "Steps", None)
+    monkeypatch.setattr(cost, "_measured", None)
     [error] = [
         each for each in regard.doctor(made, "train.memory=1e-6") if each.severity == "error"
     ]
