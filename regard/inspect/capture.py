@@ -24,16 +24,14 @@ STEP = re.compile(r"\bstep\.\d+\.")
 """Part of the name of what one step of a loop over time probes: all of them come together, too."""
 LAST = re.compile(r"(gates\.)?\w+$")
 """The part of a name before which the step stands."""
+ADDS_NOTHING = ("none", "rotary")
+"""Kinds of positions that add no vector to what is read."""
 RECURRENT = re.compile(r".*\.(state|cell|candidate|gates\.\w+)")
 
 
 def submodule(model: Model, name: str) -> nn.Module | None:
     """What a model has under such a name, if anything."""
     return dict(model.named_modules(remove_duplicate=False)).get(name)
-
-
-ADDS_NOTHING = ("none", "rotary")
-"""Kinds of positions that add no vector to what is read."""
 
 
 class Seen(Mapping[str, Tensor]):

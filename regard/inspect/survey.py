@@ -102,10 +102,10 @@ class Survey:
 
     def best(self, measure: Callable[[Head], float | None]) -> Head:
         """The head with the largest measure, of those that have one."""
-        found = [(value, n) for n, h in enumerate(self.heads) if (value := measure(h)) is not None]
+        found = {n: v for n, head in enumerate(self.heads) if (v := measure(head)) is not None}
         if not found:
             raise UserError("no head has this measure")
-        return self.heads[max(found, key=lambda pair: (pair[0], -pair[1]))[1]]
+        return self.heads[max(found, key=lambda n: found[n])]
 
 
 def survey(
