@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.inspect.reading import Measure, logits
 from regard.model import Model
@@ -104,11 +104,11 @@ def embeddings(model: Model, batch: Batch) -> tuple[Float[Tensor, "S D"], Float[
     """The vectors of what the encoder and the decoder read, of a batch of one."""
     decoder: Any = model.decoder
     with torch.no_grad():
-        if decoder is None:
-            source = model.input(batch).states[0]
-            return source, source[:0]
-        target = decoder.embedding(batch["target_in"])[0]
-        return target[:0] if model.input is None else model.input(batch).states[0], target
+        source = None if model.input is None else model.input(batch).states[0]
+        target = None if decoder is None else decoder.embedding(batch["target_in"])[0]
+    if source is None:
+        return target[:0], target
+    return source, source[:0] if target is None else target
 
 
 def _said(model: Model, batch: Batch, source: Tensor, target: Tensor, position: int) -> Tensor:
@@ -133,7 +133,7 @@ def repeated(batch: Batch, rows: int) -> Batch:
 
 def given(module: Any, change: Callable[[Any], Any]) -> AbstractContextManager[Any]:
     """A module's output is what `change` makes of it; in other threads it is what it was."""
-    if module is None:
+    if not isinstance(module, nn.Module):
         return nullcontext()
     own = get_ident()
     hook: AbstractContextManager[Any] = module.register_forward_hook(
