@@ -105,7 +105,7 @@ def embeddings(model: Model, batch: Batch) -> tuple[Float[Tensor, "S D"], Float[
     decoder: Any = model.decoder
     with torch.no_grad():
         source = None if model.input is None else model.input(batch).states[0]
-        target = None if decoder is None else decoder.embedding(batch["target_in"])[0]
+        target: Any = None if decoder is None else decoder.embedding(batch["target_in"])[0]
     if source is None:
         return target[:0], target
     return source, source[:0] if target is None else target
