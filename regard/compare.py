@@ -20,7 +20,8 @@ from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
 from regard.metrics import Score, statistic
 from regard.metrics.statistic import Grade
-from regard.plots import PLACES, Curve, comparison as comparison_plots
+from regard.plots import PLACES, Curve, drawing
+from regard.plots.comparison import comparison
 from regard.recipe.values import Samples, check
 from regard.tasks import Continues, Grades, Prediction
 
@@ -135,7 +136,8 @@ class Comparison:
         if lengths:
             bars[f"{self.quality}, by length of the input in {self.unit}"] = {**lengths}
         reaches = {e.run: e.reach for e in self.runs if e.reach}
-        comparison_plots.comparison([e.run for e in self.runs], curves, bars, reaches, path)
+        names = [e.run for e in self.runs]
+        drawing.save(comparison(names, curves, bars, reaches), path)
 
 
 def _definition(name: str, signature: str) -> list[str]:

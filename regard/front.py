@@ -344,7 +344,8 @@ def create(
     said: list[str] = []
 
     def check(plan: Any, raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
-        warnings.extend(examination.check_prepared(recipe, given, plan, raw))
+        found = examination.quick_check(recipe, given, plan, raw)
+        warnings.extend(examination.passed(found))
         return (each.as_dict() for each in warnings)
 
     try:

@@ -244,6 +244,14 @@ class Resizes(Protocol):
 
 
 @runtime_checkable
+class Splits(Protocol):
+    """An encoder that makes several positions out of each."""
+
+    names: tuple[str, ...]
+    """Of the kinds of positions, in their order."""
+
+
+@runtime_checkable
 class Decoder(Protocol):
     """Reads tokens. One form serves teacher forcing, prefill and single steps."""
 

@@ -11,6 +11,7 @@ import torch
 from regard import plots
 from regard.errors import UserError, advised
 from regard.model import build
+from regard.plots import drawing
 from regard.recipe.config import Recipe
 from regard.runs.run import Run
 from regard.tasks import Calibrates, metrics
@@ -93,7 +94,7 @@ def finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: torc
 def draw(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Pictures of the curves, for a page and for a printer."""
     for suffix in ("png", "svg"):
-        plots.curves(records, folder / f"curves.{suffix}")
+        drawing.save(plots.curves(records), folder / f"curves.{suffix}")
 
 
 def _calibrated(

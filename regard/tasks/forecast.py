@@ -31,7 +31,7 @@ from regard.inputs import series as numbers
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, forecasts as forecast_metrics, perplexity
 from regard.model import Model
-from regard.plots import series as series_plots
+from regard.plots import drawing, series as series_plots
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.recipe.values import Rows
@@ -249,14 +249,14 @@ class Task:
         [last] = self.window.cut(self.stored.values(part), starts, self.window.horizon)
         normal = found.mean[-1].numpy(), found.deviation[-1].numpy()
         with suppress(OSError):
-            series_plots.forecast(
+            figure = series_plots.forecast(
                 standard.names,
                 standard.undo(last[:back]),
                 standard.undo(last[back:]),
                 *self.past.ends(*normal, intervals.reach),
-                self.folder / f"forecast-{part}.png",
                 title=f"Forecast and {intervals.level:.0%} interval",
             )
+            drawing.save(figure, self.folder / f"forecast-{part}.png")
 
     def score(
         self, model: Model, pasts: Sequence[str], futures: Sequence[str], *, batch: int = 64

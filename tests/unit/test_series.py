@@ -18,7 +18,7 @@ from regard.encoders.linear import Config as LinearConfig, Encoder, moving_avera
 from regard.errors import RecipeError, UserError
 from regard.heads.real import Config as HeadConfig, Head
 from regard.inputs.series import Config as InputConfig, Input
-from regard.plots.series import forecast_figure
+from regard.plots.series import forecast
 from regard.types import Batch, Sequence
 from tests.field_sizes import series as series_sizes
 
@@ -470,9 +470,9 @@ def test_squared_error_has_the_deviation_that_validation_gave():
 
 def test_a_picture_has_a_panel_for_each_variable():
     past, ahead = np.zeros((9, 3)), np.ones((4, 3))
-    figure = forecast_figure("abc", past, ahead, ahead, ahead - 1, ahead + 1, title="t")
+    figure = forecast("abc", past, ahead, ahead, ahead - 1, ahead + 1, title="t")
     shown = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in shown] == ["a", "b", "c"]
     assert [len(ax.get_lines()) for ax in shown] == [4, 4, 4]
     with pytest.raises(UserError, match="no values"):
-        forecast_figure("", past, None, ahead[:0], ahead, ahead, title="t")
+        forecast("", past, None, ahead[:0], ahead, ahead, title="t")
