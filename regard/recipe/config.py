@@ -145,7 +145,19 @@ def dump(resolved: Recipe) -> str:
     absent = {name: {"kind": "none"} for name in module("tasks", resolved.kind).PARTS}
     table["model"] = absent | _plain(resolved.model)
     table["train"] = _plain(resolved.train)
-    return tomli_w.dumps(table)
+    return tomli_w.dumps(_whole(table))
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers without a point: 4000 is read as 4000.0 where any number may stand."""
+    match value:
+        case dict():
+            return {key: _whole(each) for key, each in value.items()}
+        case list():
+            return [_whole(each) for each in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
 
 
 def flat(config: Any, prefix: str = "") -> dict[str, Any]:

@@ -87,6 +87,13 @@ class Searches(Protocol):
 
 
 @runtime_checkable
+class Tokenizes(Protocol):
+    """The Config of a task of texts: a section says how they are cut into tokens."""
+
+    tokenizer: Any
+
+
+@runtime_checkable
 class Looks(Protocol):
     """A task whose model can be looked into."""
 

@@ -98,7 +98,7 @@ def _read(
     data, between = config.data, config.labels.between
     paths = data.paths(part)
     for row in texts(paths, data.columns, policy, report, header=data.header, separator=between):
-        value = parsed_cell(source, row.text, row.path, row.line, policy, report)
+        value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))
 
@@ -273,7 +273,7 @@ class Task:
             yield {
                 "log_prob": None if nll is None else -nll,
                 "perplexity": None if nll is None else perplexity(nll),
-                "status": "cut" if self.source.length(whole[n]) > longest else "ok",
+                "status": "cut" if len(whole[n][self.source.name]) > longest else "ok",
                 "tokens": list(given),
                 "log_probs": [] if nll is None else [-nll],
             }

@@ -31,7 +31,7 @@ from regard.inputs import series as numbers
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, forecasts as forecast_metrics, perplexity
 from regard.model import Model
-from regard.plots import series as series_plots
+from regard.plots import drawing, series as series_plots
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.recipe.values import Rows
@@ -195,7 +195,7 @@ class Task:
                 continue
             name = called(text, f"input {number}")
             found = self.past.parse(text, name, timed=True)
-            known = self.past.standardised(self.past.last(found, name), name)
+            known = self.past.standard.apply(self.past.last(found, name), name)
             past = torch.from_numpy(known)[None].to(model.device)
             with torch.inference_mode():
                 normal = self.by(model).forecast(past, steps, self.config.intervals.paths)
@@ -249,14 +249,14 @@ class Task:
         [last] = self.window.cut(self.stored.values(part), starts, self.window.horizon)
         normal = found.mean[-1].numpy(), found.deviation[-1].numpy()
         with suppress(OSError):
-            series_plots.forecast(
+            figure = series_plots.forecast(
                 standard.names,
                 standard.undo(last[:back]),
                 standard.undo(last[back:]),
                 *self.past.ends(*normal, intervals.reach),
-                self.folder / f"forecast-{part}.png",
                 title=f"Forecast and {intervals.level:.0%} interval",
             )
+            drawing.save(figure, self.folder / f"forecast-{part}.png")
 
     def score(
         self, model: Model, pasts: Sequence[str], futures: Sequence[str], *, batch: int = 64
@@ -268,7 +268,7 @@ class Task:
             names = [called(text, f"input {number}"), called(then, f"output {number}")]
             before, after = self.past.both(text, then, names)
             known = np.concatenate([self.past.last(before, names[0]), after.values])
-            values = torch.from_numpy(self.past.standardised(known, " and ".join(names)))
+            values = torch.from_numpy(self.past.standard.apply(known, " and ".join(names)))
             densities = self.by(model).log_densities(values.to(model.device))
             found = [density - unit for density in densities]
             total = math.fsum(found)

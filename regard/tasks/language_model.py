@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from regard.data import batching, files, stream, tokenizers
 from regard.data.batching import by_length
 from regard.data.held_out import ByPlace
-from regard.data.readers import Policy, Report, parallel
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
 from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
 from regard.errors import RecipeError

@@ -85,7 +85,7 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Words, and a tag for each."""
-    source = words.Field("source", config.tokenizer, config.unit, config.characters)
+    source = words.Field("source", config.tokenizer, config.unit, spelt=config.characters)
     fields = {"words": source, "tags": tags.Field("tags", config.labels)}
     read = partial(_read, config)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
@@ -95,7 +95,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
     for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example((each.path,), each.line, (each.words, each.tags))
+        yield Example((each.path,), each.line, (each.value, each.labels))
 
 
 class Task:

@@ -10,7 +10,8 @@ import torch
 
 from regard.data import batching, files, pairs, tokenizers
 from regard.data.batching import Batches
-from regard.data.readers import Policy, Report, parallel
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
 from regard.decoding.choices import Choices
 from regard.decoding.translation import Output, Translator, check_choices
 from regard.errors import RecipeError, UserError

@@ -239,7 +239,7 @@ def recipe(folder: Path, **evaluation: Any) -> dict[str, Any]:
 
 def test_letters_become_phonemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Each letter has its sound; c has two, and either is right."""
-    monkeypatch.setattr("regard.plots.curves", lambda records, path: None)
+    monkeypatch.setattr("regard.runs.finishing.draw", lambda folder, records: None)
     letters = [a + b + c for a in "abc" for b in "dei" for c in "ou"]
     rows = [(" ".join(w), " ".join(w.upper())) for w in letters]
     both = [(s, f"{t} | {t.replace('C', 'K')}" if "C" in t else t) for s, t in rows]

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regard.data import readers
-from regard.data.readers import Finding, Policy, Report, parallel, text
+from regard.data.readers import Finding, Policy, Report, text
+from regard.data.tables import parallel
 from regard.errors import UserError
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -271,7 +272,7 @@ def test_a_file_that_is_no_plain_text_is_told_before_its_lines_are_counted(tmp_p
     (tmp_path / "b").write_bytes("eins\nzwei\ndrei\n".encode("utf-16"))
     with pytest.raises(UserError, match="b is UTF-16: convert it to UTF-8 first"):
         list(
-            readers.parallel(
+            parallel(
                 [tmp_path / "a", tmp_path / "b"], ("x", "y"), readers.Policy(), readers.Report()
             )
         )

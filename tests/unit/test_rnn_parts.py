@@ -460,7 +460,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_one_batch_is_learnt(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.plots.curves", lambda records, path: None)
+    monkeypatch.setattr("regard.runs.finishing.draw", lambda folder, records: None)
     encoder, decoder = PAIRS[name]
     corpus.write(tmp_path, train=8)
     table = {
