@@ -20,7 +20,7 @@ TOKENS = 2**18
 
 
 def ablation(model: Model, reading: Reading) -> dict[str, Any] | None:
-    """The cost of each head, switched off alone; None without heads, or where it would take long."""
+    """The cost of each head, switched off alone; None without heads, or for very long texts."""
     heads = [
         WithoutHead(kind, layer, head)
         for (kind, layer), module in attentions(model).items()

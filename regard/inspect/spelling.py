@@ -1,4 +1,4 @@
-"""Words that a vocabulary does not have, by their own spelling: "<unknown>" tells a reader nothing."""
+"""Words that a vocabulary lacks, by their own spelling: "<unknown>" tells a reader nothing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
