@@ -1,6 +1,5 @@
 """Verbs that show: inspect, data, keys."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -91,7 +90,7 @@ def inspect(
         say(seen.as_dict()) if json else display.columns(*seen.table())
         return
     for text in texts:
-        if os.path.isfile(os.path.join(text, "manifest.json")):  # of a name too long: False
+        if len(text) < 200 and (Path(text) / "manifest.json").is_file():
             raise UserError(f"{text} is a run, not a text: to show it as well, say --with {text}")
     if opened.task.reads_files:
         texts = tuple(whole_file(Path(text)) for text in texts)
