@@ -39,11 +39,14 @@ __all__ = [
     "Particular",
     "Pools",
     "Position",
+    "Positioned",
     "Rated",
     "RecipeError",
     "Resizes",
+    "Samples",
     "Sequence",
     "Sizes",
+    "Spells",
     "Term",
     "Terms",
     "UserError",
@@ -236,6 +239,31 @@ class FixedLength(Protocol):
     def fixed_length(self, size: FieldSize) -> int:
         """How many."""
         ...
+
+
+@runtime_checkable
+class Spells(Protocol):
+    """The Config of an input that may read the characters of words."""
+
+    spelt: bool
+    """Whether it does."""
+
+
+@runtime_checkable
+class Positioned(Protocol):
+    """The Config of a part whose positions may be a table."""
+
+    position: str
+    limit: int
+    """How long a table is."""
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """The Config of a search that draws by chance."""
+
+    samples: int
+    """How many hypotheses it draws for each sentence, each by itself."""
 
 
 @runtime_checkable

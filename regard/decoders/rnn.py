@@ -70,6 +70,19 @@ class Config:
         if self.order == "before" and self.attention == "none":
             raise RecipeError("order: nothing is looked at if attention = 'none'; leave it out")
 
+    def check_alone(self) -> None:
+        """Refuse settings for a memory: a language model has none."""
+        if self.input_feeding:
+            raise RecipeError("input_feeding: there is no memory to make anything of")
+        usual = Config()
+        for name, is_usual in {
+            "attention": self.attention in (usual.attention, "none"),
+            "order": self.order == usual.order,
+            "summary": self.summary == usual.summary,
+        }.items():
+            if not is_usual:
+                raise RecipeError(f"{name}: a language model has no memory to look at")
+
 
 class Memory(NamedTuple):
     """What belongs to a sentence."""
@@ -191,8 +204,8 @@ class Decoder(nn.Module):
 
     def __init__(self, config: Config, dim: int, embedding: Embedding, *, memory: bool) -> None:
         super().__init__()
-        if config.input_feeding and not memory:
-            raise RecipeError("input_feeding: there is no memory to make anything of")
+        if not memory:
+            config.check_alone()
         hidden = config.hidden or dim
         attention = config.attention if memory else "none"
         self.embedding, self.config, self.dim = embedding, config, dim

@@ -22,7 +22,7 @@ from regard.layers.position import limit
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.types import Batch, DecoderState
+from regard.types import Batch, DecoderState, Samples
 
 CHUNK = 256
 """Tokens of each text that are read at once: what a model holds of them is bounded."""
@@ -83,7 +83,7 @@ def follow(
     alternatives differ in the last window only.
     """
     kept = (asked.window or sys.maxsize) // 2 + 1
-    samples: int = getattr(search.config, "samples", 0)
+    samples = search.config.samples if isinstance(search.config, Samples) else 0
     found = [[NOTHING] for _ in texts]
     going, draws = [(n, 0) for n in range(len(texts))], 0
     while going:

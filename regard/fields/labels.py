@@ -51,6 +51,7 @@ class Field(Base):
     config: Config
     learnt: Labels | None = None
     distinctive = False
+    size_names = ("outputs",)
 
     @property
     def several(self) -> bool:

@@ -75,6 +75,7 @@ class Field(Base):
     """The field whose words have the tags."""
     learnt: Labels | Scale | None = None
     distinctive = False
+    size_names = ("outputs",)
 
     @property
     def real(self) -> bool:

@@ -59,6 +59,12 @@ class Field(Base):
     def show(self, value: str) -> str:
         return value
 
+    @property
+    def size_names(self) -> Sequence[str]:
+        if self.role in ("written", "ended"):
+            return ("tokens", "outputs")
+        return ("tokens", "characters") if self.spelt else ("tokens",)
+
     # All texts
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:

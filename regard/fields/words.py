@@ -93,6 +93,10 @@ class Field(Base):
         return self.learnt
 
     @property
+    def size_names(self) -> Sequence[str]:
+        return ("tokens", "characters") if self.spelt else ("tokens",)
+
+    @property
     def size(self) -> Mapping[str, int]:
         characters = {"characters": len(self.spelling)} if self.spelling else {}
         return {"tokens": len(self.tokenizer)} | characters

@@ -5,7 +5,7 @@ rnn   an LSTM's last states in both directions               (Lample et al. 2016
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -36,6 +36,7 @@ class Config:
     """How many characters a filter sees (cnn); `size` is shared out among the widths."""
     dropout: Share = 0.0
     """On the characters' vectors."""
+    spelt: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.by == "cnn" and not 0 < len(self.widths) <= self.size:

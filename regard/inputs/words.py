@@ -30,6 +30,10 @@ class Config(tokens.Config):
     characters: characters.Config
     """How characters become a vector."""
 
+    @property
+    def spelt(self) -> bool:
+        return self.features != "words"
+
 
 class Input(nn.Module):
     """x_t = W [E[w_t]; spelling(c₁ … c_m)] + b for the word w_t = c₁ … c_m."""
@@ -46,7 +50,7 @@ class Input(nn.Module):
         if config.features != "characters":
             self.embedding = tokens.embedding(config, size, config.size, shared=None, scale=scale)
             width += config.size
-        if config.features != "words":
+        if config.spelt:
             self.spelling = characters.Spelling(config.characters, size["characters"])
             width += config.characters.size
         self.dropout = Dropout(config.dropout)

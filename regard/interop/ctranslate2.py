@@ -58,14 +58,15 @@ def supports(recipe: Recipe) -> str | None:
     """Why a recipe's model cannot run in CTranslate2; None if it can."""
     if "finder" not in module("tasks", recipe.kind).Task.predict_options:
         return f"the task is {recipe.kind!r}; only 'translate' runs in CTranslate2"
-    parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
-    for name, known in parts.items():
-        part: Part = getattr(recipe.model, name)
+    parts = recipe.model.parts()
+    known_parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
+    for name, known in known_parts.items():
+        part: Part = parts[name]
         if module(f"{name}s", part.kind) is not known:
             wanted = known.__name__.rpartition(".")[2]
             return f"model.{name} is of kind {part.kind!r}; only {wanted!r} runs in CTranslate2"
     for name, length in zip(("encoder", "decoder"), lengths(recipe), strict=True):
-        config = getattr(recipe.model, name).config
+        config = parts[name].config
         if config.activation not in ACTIVATIONS:
             return f"model.{name}.activation: CTranslate2 has no {config.activation!r}"
         if config.position in ("learned", "one_hot") and config.limit < length:

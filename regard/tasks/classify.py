@@ -75,7 +75,6 @@ def check(recipe: Recipe) -> None:
             f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
         )
     config.held_out.check(config.data)
-    chosen_field("source", config.source, config)
     check_head(recipe, "labels")
     check_spelling(recipe)
     longest = config.data.max_length

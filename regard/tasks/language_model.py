@@ -88,16 +88,6 @@ def check(recipe: Recipe) -> None:
     else:
         longest = config.data.max_length
         check_positions(recipe, "decoder", longest + 1, f"data.max_length = {longest} asks")
-    _check_decoder(recipe)
-
-
-def _check_decoder(recipe: Recipe) -> None:
-    """Refuse settings for a memory: a language model has none."""
-    settings = recipe.model.decoder.config
-    for name in ("attention", "order", "summary"):
-        usual = getattr(type(settings), name, None)
-        if getattr(settings, name, None) not in (usual, "none"):
-            raise RecipeError(f"model.decoder.{name}: a language model has no memory to look at")
 
 
 def plan(config: Config) -> Plan:
