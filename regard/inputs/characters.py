@@ -17,7 +17,7 @@ from regard.errors import RecipeError
 from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.recipe.values import Share, Width, Widths
 from regard.types import Batch, FieldSize, Sequence
 
@@ -55,9 +55,7 @@ class Input(nn.Module):
         no_sharing(shared)
         self.field = size.name
         self.spelling = Spelling(config, size["characters"])
-        self.project = Linear(config.size, dim)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.project = glorot(Linear(config.size, dim))
 
     def forward(self, batch: Batch) -> Sequence:
         spelt = self.spelling(batch[f"{self.field}_characters"])

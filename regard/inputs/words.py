@@ -10,7 +10,7 @@ from regard.inputs import characters, tokens
 from regard.layers.draws import generator
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.recipe.values import Share, Width
 from regard.types import Batch, FieldSize, Sequence
 
@@ -54,9 +54,7 @@ class Input(nn.Module):
             self.spelling = characters.Spelling(config.characters, size["characters"])
             width += config.characters.size
         self.dropout = Dropout(config.dropout)
-        self.project = Linear(width, dim)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.project = glorot(Linear(width, dim))
 
     def forward(self, batch: Batch) -> Sequence:
         vectors = []

@@ -105,19 +105,11 @@ def obstacle(
 
 
 def choose(
-    recipe: Recipe,
-    sizes: Sizes,
-    search: Part,
-    device: str = "cpu",
-    *,
-    prefixes: bool = False,
-    available: bool | None = None,
+    recipe: Recipe, sizes: Sizes, search: Part, device: str = "cpu", *, prefixes: bool = False
 ) -> Literal["torch", "ctranslate2"]:
     """What `auto` stands for: CTranslate2 where it is installed and does the same."""
-    if obstacle(recipe, sizes, search, device, prefixes=prefixes) is not None:
-        return "torch"
-    there = missing() is None if available is None else available
-    return "ctranslate2" if there else "torch"
+    reason = obstacle(recipe, sizes, search, device, prefixes=prefixes) or missing()
+    return "ctranslate2" if reason is None else "torch"
 
 
 def _beams(search: Part) -> tuple[int, int]:
@@ -217,12 +209,6 @@ class Engine:
 
         Without `log_probs`, which take a pass of their own, those of each hypothesis are empty.
         """
-        if (request.start, request.end, request.forbidden) != (
-            Tokenizer.start,
-            Tokenizer.end,
-            FORBIDDEN,
-        ):
-            raise ValueError("the model was converted for other start, end or forbidden tokens")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
         chosen = options(search)
@@ -329,7 +315,10 @@ def engine(
     kept in the run's folder `engines`; how near it is to the original is measured once for each
     kind of processor. What is kept there, but is not what these weights give, is made again."""
     loaded = run.loaded(checkpoint) if isinstance(checkpoint, str) else checkpoint
-    learnt_from = _learnt_from(run) if shortlist else {}
+    text = tuple(f"store/train.{side}." for side in SIDES)  # that a shortlist is learnt from
+    learnt_from: Files = {
+        name: entry for name, entry in run.files.items() if shortlist and name.startswith(text)
+    }
 
     def write(folder: Path) -> None:
         convert(loaded.model, run.recipe, folder, quantization)
@@ -365,12 +354,6 @@ def engine(
             write(Path(elsewhere))
             return opened(Path(elsewhere))
     return opened(folder)
-
-
-def _learnt_from(run: Run) -> Files:
-    """Of the files that the run was made with, those that a shortlist is learnt from."""
-    needed = tuple(f"store/train.{side}." for side in SIDES)
-    return {name: entry for name, entry in run.files.items() if name.startswith(needed)}
 
 
 def _nearness(

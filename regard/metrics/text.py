@@ -72,47 +72,36 @@ class Evaluation:
         which: Sequence[str] | None = None,
         samples: int = 0,
     ) -> dict[str, Score]:
-        """`scores` as this section says, of `which` metrics if not of all that it names."""
-        return scores(
-            self.metrics if which is None else which,
-            outputs,
-            references,
-            tokenize=self.tokenize,
-            lowercase=self.lowercase,
-            samples=samples,
-        )
+        """Scores of `outputs`, each line's best first; of `which` metrics, if not all named here.
 
+        With `samples` > 0, they have bootstrap intervals from so many resamples.
+        """
+        keys: Sequence[str] = self.metrics if which is None else which
+        first = [texts[0] for texts in outputs]
+        folded, answers = first, references
+        if self.lowercase:
+            folded, answers = _folded(first), [_folded(texts) for texts in references]
 
-def scores(
-    keys: Sequence[str],
-    outputs: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    *,
-    tokenize: str = "13a",
-    lowercase: bool = False,
-    samples: int = 0,
-) -> dict[str, Score]:
-    """Scores of `outputs`, each line's best first, in the order of `keys`.
+        def translation(texts: Sequence[str], keys: Sequence[str]) -> dict[str, Score]:
+            return metrics.translation(
+                texts,
+                references,
+                tokenize=self.tokenize,
+                lowercase=self.lowercase,
+                metrics=keys,
+                samples=samples,
+            )
 
-    With `samples` > 0, they have bootstrap intervals from so many resamples.
-    """
-    first = [texts[0] for texts in outputs]
-    whole = [key for key in keys if key in metrics.TRANSLATION]
-    found = metrics.translation(
-        first, references, tokenize=tokenize, lowercase=lowercase, metrics=whole, samples=samples
-    )
-    for key in keys:
-        if key in UNITS:
-            pairs = (_folded(first), [_folded(texts) for texts in references])
-            folded, answers = pairs if lowercase else (first, references)
-            found[key] = metrics.error_rate(folded, answers, UNITS[key], samples=samples)
-        elif key in ("line_error_rate", "nbest"):
-            chosen = _nearest(outputs, references, lowercase) if key == "nbest" else first
-            right = metrics.translation(
-                chosen, references, lowercase=lowercase, metrics=["exact"], samples=samples
-            )["exact"]
-            found[key] = _at_rank(right, outputs) if key == "nbest" else _wrong(right)
-    return {key: found[key] for key in keys}
+        found = translation(first, [key for key in keys if key in metrics.TRANSLATION])
+        for key in keys:
+            if key in UNITS:
+                found[key] = metrics.error_rate(folded, answers, UNITS[key], samples)
+            elif key == "line_error_rate":
+                found[key] = _wrong(translation(first, ["exact"])["exact"])
+            elif key == "nbest":
+                nearest = _nearest(outputs, references, self.lowercase)
+                found[key] = _at_rank(translation(nearest, ["exact"])["exact"], outputs)
+        return {key: found[key] for key in keys}
 
 
 def _folded(texts: Sequence[str]) -> list[str]:

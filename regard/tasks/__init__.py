@@ -10,6 +10,7 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
+from regard.examples import stored
 from regard.examples.preparation import Fields
 from regard.fields import Field
 from regard.inspect.reading import Reading
@@ -77,6 +78,24 @@ class Task(Protocol):
         """log-probability and perplexity of each given output, and what else tells its worth; None
         for an output of which nothing can be scored."""
         ...
+
+
+class Stored:
+    """What tasks share whose fields and stores lie in a run's folder."""
+
+    predict_options = frozenset[str]()
+    evaluate_options = frozenset[str]()
+    reads_files = False
+
+    def __init__(self, config: Any, folder: Path, plan: Any) -> None:
+        self.config, self.folder, self.plan = config, folder, plan
+        self.fields = {side: field.load(folder) for side, field in plan.fields.items()}
+
+    def batches(self, seed: int) -> Batches:
+        return self._stored("train").batches(self.config.batch, seed)
+
+    def _stored(self, part: str) -> stored.Stored:
+        return stored.Stored(self.folder, part, self.fields, self.config.data.max_length)
 
 
 @runtime_checkable

@@ -9,14 +9,12 @@ from typing import Annotated, Any
 import torch
 
 from regard.data import batching, files, pairs, tokenizers
-from regard.data.batching import Batches
 from regard.data.readers import Policy, Report, parallel
 from regard.decoding.choices import Choices
 from regard.decoding.translation import Output, Translator, check_choices
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan, watched
 from regard.examples.raw import Raw
-from regard.examples.stored import Stored
 from regard.fields import Example, text
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, perplexity
@@ -24,7 +22,7 @@ from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.tasks import Prediction, check_head, check_positions, check_written, sizes_of
+from regard.tasks import Prediction, Stored, check_head, check_positions, check_written, sizes_of
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
@@ -136,16 +134,14 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
         yield Example(paths, line, pair)
 
 
-class Task:
+class Task(Stored):
     """A translation task whose tokenizers and stores lie in a run's folder."""
 
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
     evaluate_options = frozenset({"finder"})
-    reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder, self.plan = config, folder, plan(config)
-        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        super().__init__(config, folder, plan(config))
         self.source, self.target = (self.fields[side] for side in SIDES)
         shared = self.source.tokenizer.hash == self.target.tokenizer.hash
         if config.tokenizer.joint and not shared:
@@ -171,21 +167,13 @@ class Task:
         return Choices(list(texts.values()), by.end, len(by))
 
     def restrict(self, choices: Choices | None) -> None:
-        """Write one of these from now on, instead of the recipe's own; None: any text."""
         output, longest = self.config.output, self.config.data.max_length
         self._translator = Translator(self.source, self.target, output, longest, choices)
 
     def restricted(self) -> bool:
-        """Whether not any text may be written."""
         return self.translator.choices is not None
 
     # Learning
-
-    def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed)
-
-    def _stored(self, part: str) -> Stored:
-        return Stored(self.folder, part, self.fields, self.config.data.max_length)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y | x), the true beginning of y being given at each place."""
@@ -284,11 +272,9 @@ class Task:
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
-        """log-probability and perplexity of each given target, in order."""
         return self.translator.score(model, inputs, outputs, batch)
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
-        """What is written for a text, or a given target."""
         return self.translator.look(model, text, search, target)
