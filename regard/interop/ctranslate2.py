@@ -209,6 +209,9 @@ class Engine:
 
         Without `log_probs`, which take a pass of their own, those of each hypothesis are empty.
         """
+        asked = (request.start, request.end, request.forbidden)
+        if asked != (Tokenizer.start, Tokenizer.end, FORBIDDEN):
+            raise ValueError("the model was converted for other start, end or forbidden tokens")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
         chosen = options(search)

@@ -1,11 +1,4 @@
-"""The scores of a task that writes text, by their keys in a recipe.
-
-bleu, chrf, ter     as sacrebleu has them
-exact               lines that equal one of their references
-line_error_rate     lines that equal none: where a line is a word, the word error rate
-nbest               lines of which one of the n best outputs equals a reference
-wer, cer, per       edits per word, character, phoneme of the nearest reference
-"""
+"""The scores of a task that writes text, by their keys in a recipe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,17 +12,8 @@ from regard.recipe.values import Range
 Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
 SLOW = ("ter", "nbest")
 """What is not reported while training: the one is slow, the other needs a slow search."""
-DIRECTIONS: dict[Key, Direction] = {
-    "bleu": "higher",
-    "chrf": "higher",
-    "ter": "lower",
-    "exact": "higher",
-    "line_error_rate": "lower",
-    "nbest": "higher",
-    "wer": "lower",
-    "cer": "lower",
-    "per": "lower",
-}
+LOWER = ("ter", "line_error_rate", "wer", "cer", "per")
+"""Scores whose lower values are the better ones."""
 UNITS: dict[str, Unit] = {"wer": "word", "cer": "character", "per": "phoneme"}
 
 
@@ -59,7 +43,8 @@ class Evaluation:
     @property
     def watched(self) -> dict[str, Direction]:
         """The scores that are reported while training."""
-        return {key: DIRECTIONS[key] for key in self.metrics if key not in SLOW}
+        shown = (key for key in self.metrics if key not in SLOW)
+        return {key: "lower" if key in LOWER else "higher" for key in shown}
 
     def answers(self, target: str) -> list[str]:
         """The right answers on a line of the target side."""

@@ -10,8 +10,8 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
-from regard.examples import stored
 from regard.examples.preparation import Fields
+from regard.examples.stored import Stored
 from regard.fields import Field
 from regard.inspect.reading import Reading
 from regard.layers.position import TABLES
@@ -80,7 +80,7 @@ class Task(Protocol):
         ...
 
 
-class Stored:
+class FolderTask:
     """What tasks share whose fields and stores lie in a run's folder."""
 
     predict_options = frozenset[str]()
@@ -94,8 +94,8 @@ class Stored:
     def batches(self, seed: int) -> Batches:
         return self._stored("train").batches(self.config.batch, seed)
 
-    def _stored(self, part: str) -> stored.Stored:
-        return stored.Stored(self.folder, part, self.fields, self.config.data.max_length)
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields, self.config.data.max_length)
 
 
 @runtime_checkable

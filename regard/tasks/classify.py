@@ -28,8 +28,8 @@ from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
 from regard.tasks import (
+    FolderTask,
     Prediction,
-    Stored,
     check_head,
     check_positions,
     check_spelling,
@@ -103,7 +103,7 @@ def _read(
             yield Example((row.path,), row.line, (value, row.labels))
 
 
-class Task(Stored):
+class Task(FolderTask):
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
 
     def __init__(self, config: Config, folder: Path) -> None:

@@ -31,7 +31,14 @@ from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
 from regard.recipe.values import Length
-from regard.tasks import Prediction, Stored, check_head, check_positions, check_written, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_positions,
+    check_written,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Batches, Carry, Terms
 
@@ -118,7 +125,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
         report.findings.pop("empty text", None)
 
 
-class Task(Stored):
+class Task(FolderTask):
     """A language model whose tokenizer and store lie in a run's folder."""
 
     predict_options = frozenset({"length"})

@@ -20,9 +20,8 @@ from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
 from regard.decoding.tagging import Tagged, Tagger, states
 from regard.errors import RecipeError, UserError
-from regard.examples import stored
 from regard.examples.preparation import Plan
-from regard.examples.stored import collate
+from regard.examples.stored import Stored, collate
 from regard.fields import Example, Row, tags, words
 from regard.inspect import reading
 from regard.inspect.reading import Reading
@@ -30,7 +29,14 @@ from regard.metrics import Direction, Score, labels as label_metrics
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, Stored, check_head, check_positions, check_spelling, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_positions,
+    check_spelling,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
@@ -99,7 +105,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
         yield Example((each.path,), each.line, (each.words, each.tags))
 
 
-class Task(Stored):
+class Task(FolderTask):
     """Tagging whose tokenizer, tags and stores lie in a run's folder."""
 
     def __init__(self, config: Config, folder: Path) -> None:
@@ -113,8 +119,8 @@ class Task(Stored):
 
     # Learning
 
-    def _stored(self, part: str) -> stored.Stored:
-        return stored.Stored(self.folder, part, self.fields)  # of any length: read in parts
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields)  # of any length: read in parts
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(tags | words), or the squared error."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,14 @@ from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.tasks import Prediction, Stored, check_head, check_positions, check_written, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_positions,
+    check_written,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
@@ -134,7 +141,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
         yield Example(paths, line, pair)
 
 
-class Task(Stored):
+class Task(FolderTask):
     """A translation task whose tokenizers and stores lie in a run's folder."""
 
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
@@ -148,17 +155,18 @@ class Task(Stored):
             both = " and ".join(str(folder / field.file) for field in self.fields.values())
             raise UserError(f"{both} are not the same, but tokenizer.joint = true")
         self.sizes = sizes_of(self.fields, *SIDES, shared=shared)
-        self._translator: Translator | None = None
 
-    @property
+    @cached_property
     def translator(self) -> Translator:
         """What is asked of a search; the recipe's own choices are read when they are needed."""
-        if self._translator is None:
-            bound = self.config.output.choices
-            found = self.make_choices(self.folder / pairs.CHOICES, Report()) if bound else None
-            self.restrict(found)
-        assert self._translator is not None
-        return self._translator
+        bound = self.config.output.choices
+        return self._bound(
+            self.make_choices(self.folder / pairs.CHOICES, Report()) if bound else None
+        )
+
+    def _bound(self, choices: Choices | None) -> Translator:
+        output, longest = self.config.output, self.config.data.max_length
+        return Translator(self.source, self.target, output, longest, choices)
 
     def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
         """Choices of texts, or of a file's; what cannot be written is reported and left out."""
@@ -167,8 +175,7 @@ class Task(Stored):
         return Choices(list(texts.values()), by.end, len(by))
 
     def restrict(self, choices: Choices | None) -> None:
-        output, longest = self.config.output, self.config.data.max_length
-        self._translator = Translator(self.source, self.target, output, longest, choices)
+        self.translator = self._bound(choices)
 
     def restricted(self) -> bool:
         return self.translator.choices is not None
