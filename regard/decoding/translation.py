@@ -95,7 +95,9 @@ class Translator:
         check_choices(self.choices is not None, search, length)
         whole = self.source.tokenizer.encode(inputs)
         encoded = [tokens[: self.longest] for tokens in whole]
-        forced = self._forced(model, prefixes) if prefixes else [[] for _ in inputs]
+        forced = self.target.tokenizer.encode(prefixes) if prefixes else [[] for _ in inputs]
+        for prefix in filter(None, forced):
+            check_written_length("prefix: it", prefix, model)
         full = [n for n, line in enumerate(inputs) if line.strip()]
         order = sorted(full, key=lambda n: (len(encoded[n]), n))
         # An engine makes its own batches.
@@ -121,12 +123,6 @@ class Translator:
         found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
-
-    def _forced(self, model: Model, prefixes: Sequence[str]) -> list[list[int]]:
-        forced = self.target.tokenizer.encode(prefixes)
-        for prefix in forced:
-            check_written_length("prefix: it", prefix, model)
-        return forced
 
     def _prediction(
         self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
