@@ -217,6 +217,31 @@ class FixedLength(Protocol):
 
 
 @runtime_checkable
+class Spells(Protocol):
+    """The Config of an input that may read the characters of words."""
+
+    spelt: bool
+    """Whether it does."""
+
+
+@runtime_checkable
+class Positioned(Protocol):
+    """The Config of a part whose positions may be a table."""
+
+    position: str
+    limit: int
+    """How long a table is."""
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """The Config of a search that draws by chance."""
+
+    samples: int
+    """How many hypotheses it draws for each sentence, each by itself."""
+
+
+@runtime_checkable
 class Encoder(Protocol):
     """Reads a sequence and gives one as long, unless it `Resizes`."""
 

@@ -93,6 +93,12 @@ class Field(ABC):
         """The value of such a line."""
         return self.parse(line)
 
+    @property
+    def size_names(self) -> Sequence[str] | None:
+        """The words of `size`, so that a recipe whose input asks for another is refused before any
+        data is read; None of a field that cannot say."""
+        return None
+
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """What is wrong with its values in the parts of the data (the doctor asks); `base` is the
         folder of the run whose model is trained on."""

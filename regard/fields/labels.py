@@ -80,6 +80,7 @@ class Field(Named):
     config: Config
     learnt: Labels | None = None
     whole = True
+    size_names = ("outputs",)
 
     @property
     def several(self) -> bool:

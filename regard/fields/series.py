@@ -154,6 +154,10 @@ class Field(Base):
         return self.learnt
 
     @property
+    def size_names(self) -> Sequence[str]:
+        return tuple(self.window.size(1))
+
+    @property
     def size(self) -> Mapping[str, int]:
         return self.window.size(len(self.standard.names))
 

@@ -74,6 +74,7 @@ class Field(Named):
     """The field whose words have the tags."""
     learnt: Labels | Scale | None = None
     whole = False
+    size_names = ("outputs",)
 
     @property
     def real(self) -> bool:

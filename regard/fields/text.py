@@ -46,6 +46,10 @@ class Tokenised(Base):
     learnt: Tokenizer | None = None
     spelling: Spelling | None = None
 
+    @property
+    def size_names(self) -> Sequence[str]:
+        return ("tokens", "characters") if self.spelt else ("tokens",)
+
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """Characters, scripts, markup, and what one part has in another form than training."""
         for part in parts:
@@ -187,6 +191,10 @@ class Field(Tokenised):
     def written(self) -> bool:
         """Whether it is predicted."""
         return self.role in ("written", "ended")
+
+    @property
+    def size_names(self) -> Sequence[str]:
+        return (*super().size_names, *(["outputs"] if self.written else []))
 
     @property
     def size(self) -> Mapping[str, int]:

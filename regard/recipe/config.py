@@ -134,7 +134,8 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
     with place.located():
         check_metric(result)
         task.check(result)
-        model.check(result.model)
+        fields = task.plan(result.task).fields.values()
+        model.check(result.model, {field.name: field.size_names for field in fields})
     return result
 
 

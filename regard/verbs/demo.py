@@ -8,7 +8,7 @@ import torch
 from regard import front, plots, runs
 from regard.console.shell import command, quoted
 from regard.data import catalogue
-from regard.decoding.alignment import cross_attention
+from regard.decoding.translation import cross_attention
 from regard.examples.stored import collate
 from regard.plots import drawing
 from regard.recipe import checked

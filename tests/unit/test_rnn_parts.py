@@ -12,8 +12,7 @@ from torch import Tensor
 from regard import front, model
 from regard.decoders import rnn as decoding
 from regard.decoders.rnn import Attention, Decoder, Memory, summarise
-from regard.decoding.alignment import align, cross_attention
-from regard.decoding.translation import collate
+from regard.decoding.translation import align, collate, cross_attention
 from regard.encoders import attention, rnn as encoding
 from regard.errors import RecipeError
 from regard.heads import vocabulary
