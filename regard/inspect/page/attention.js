@@ -49,7 +49,7 @@
 
   function grid(view, element, room) {
     const heads = Math.max(...view.layers.map((layer) => layer.shape[0]));
-    const narrow = room < 480; // the layer's name stands above its heads
+    const narrow = regard.room() < 480; // the layer's name stands above its heads
     const size = Math.max(22, Math.min(heads > 8 || view.layers.length > 8 ? 44 : 72, Math.floor((room - (narrow ? 0 : 60)) / Math.min(heads + 1, 9)) - 14));
     const table = make("div", { class: "grid", role: "group", "aria-label": "Attention heads" });
     const waiting = new IntersectionObserver((entries) => {

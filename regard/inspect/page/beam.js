@@ -36,9 +36,8 @@
     const node = nodes[n];
     const path = [];
     for (let at = n; at >= 0; at = nodes[at].parent) path.unshift(nodes[at].piece);
-    const text = path.some((piece) => piece.startsWith("▁")) ? path.join("").replaceAll("▁", " ").trim() : path.join(" ");
     return [
-      make("strong", null, make("bdi", { text: regard.plain(text, 400) })),
+      make("strong", null, make("bdi", { text: regard.plain(regard.spelt(path), 400) })),
       make("span", { text: `: log p of the last token ${regard.number(node.log_prob)}, of all ${regard.number(node.total)}, score ${regard.number(node.score)}. ${node.why}.` }),
     ];
   }

@@ -100,6 +100,13 @@
   regard.plain = (piece, longest = 40) => seen(String(piece).replace(/^▁(?=.)/, "").replaceAll("▁", "␣"), longest);
   regard.label = (piece, longest = 18) => (regard.starts(piece) ? regard.START : "") + regard.plain(piece, longest);
 
+  // What tokens spell together.
+  regard.spelt = (pieces) => {
+    const own = pieces.filter((piece) => !/^<(?:start|end|pad)>$/.test(piece));
+    const between = own.some((piece) => piece.startsWith("▁")) || own.every((piece) => [...piece].length === 1) ? "" : " ";
+    return own.join(between).replaceAll("▁", " ").trim();
+  };
+
   regard.number = (value, digits = 3) => {
     const text = value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(1) : value.toFixed(digits);
     return /^-0\.?0*$/.test(text) ? text.slice(1) : text; // nothing is minus zero

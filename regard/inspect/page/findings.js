@@ -3,7 +3,7 @@
 (() => {
   const regard = (globalThis.regard ??= {});
   const { make } = regard;
-  const quoted = (piece, marks) => make("q", { "data-marks": marks || null }, make("bdi", { text: regard.plain(piece) }));
+  const quoted = (piece, marks, longest = 80) => make("q", { "data-marks": marks || null }, make("bdi", { text: regard.plain(piece, longest) }));
   const nats = (value) => `${regard.number(value, Math.abs(value) < 0.1 ? 3 : 2)} ${"nats"}`;
   const most = (items, by) => items.reduce((best, item) => (best === null || by(item) > by(best) ? item : best), null);
 
@@ -62,8 +62,7 @@
     if (!best || !second) return null;
     const text = [];
     for (let at = second.n; at >= 0; at = reading.beam[at].parent) text.unshift(reading.beam[at].piece);
-    const said = text.join("").replaceAll("▁", " ").replace(/<end>$/, "").trim();
-    return ["In the ", link("beam search", "beam"), " the runner-up was ", quoted(said, null), `, ${regard.number(best.score - second.score, 3)} behind in score.`];
+    return ["In the ", link("beam search", "beam"), " the runner-up was ", quoted(regard.spelt(text)), `, ${regard.number(best.score - second.score, 3)} behind in score.`];
   }
 
   function lens(reading) {
@@ -97,6 +96,17 @@
     return [quoted(inputs[top.column], keys[top.column]), " ", link("contributes most", "attribution"), " to ", quoted(reading.said[top.place], marks.said[top.place]), ...of, `: ${nats(top.value)}.`];
   }
 
+  // How far a forecast goes, and how much of what came lies in its interval.
+  function forecast(reading) {
+    const panel = reading.numbers?.at(-1);
+    if (!panel || reading.of.length) return null;
+    const [first, last] = [panel.mean[0], panel.mean.at(-1)].map((value) => regard.number(value, 2));
+    const come = reading.numbers.flatMap(({ came = [], low, high }) => came.map((value, n) => value >= low[n] && value <= high[n]));
+    const inside = come.filter((here) => here).length;
+    return [quoted(panel.name), ` is expected to go from ${first} to ${last} in ${panel.mean.length} ${panel.mean.length === 1 ? "step" : "steps"}`,
+      come.length ? `; ${inside} of ${come.length} values that came lie in the interval.` : "."];
+  }
+
   function unknown(reading) {
     const there = reading.unknown ?? [];
     if (!there.length) return null;
@@ -105,7 +115,7 @@
   }
 
   regard.findings = (reading) => {
-    const found = [ablation, survey, chosen, unsure, beam, lens, unknown].map((each) => each(reading)).filter((each) => each);
+    const found = [ablation, survey, chosen, forecast, unsure, beam, lens, unknown].map((each) => each(reading)).filter((each) => each);
     const list = make("ul", null, ...found.map((parts) => make("li", null, ...parts)));
     attribution(reading).then((parts) => { if (parts) list.append(make("li", null, ...parts)); });
     return make("section", { class: "findings", "aria-label": "Findings" }, make("h3", { text: "What stands out" }), list);

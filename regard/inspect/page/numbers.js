@@ -7,7 +7,7 @@
 
   // Round places along the time axis: dates where the file has some, else steps from the last known value.
   function along(times, known, ahead, width) {
-    const dated = times ? regard.dates(times, Math.max(2, Math.floor(width / 76))) : null;
+    const dated = times ? regard.dates(times, Math.max(2, Math.floor(width / 62))) : null;
     if (dated) return { name: dated.span, ticks: dated.ticks };
     const steps = regard.ticks(1 - known, ahead, Math.max(2, Math.floor(width / 70))).filter(({ value }) => Number.isInteger(value) && (known || value));
     return { name: "steps from the last known value", ticks: steps.map(({ value, text }) => ({ at: known - 1 + value, text: value > 0 ? `+${text}` : text.replace("-", "−") })) };

@@ -53,7 +53,7 @@
       { children: [regard.piece(row.piece), n < reading.given ? " (given)" : ""] }, number(percent(row.p)),
       { attributes: { class: "metered" }, children: [regard.meter(row.p)] }, number(String(row.rank)), number(regard.number(row.entropy, 2)),
       make("span", { class: "alternatives" }, ...row.alternatives.map(([piece, p]) => make("span", null, regard.piece(piece), ` ${percent(p)}`)))] }));
-    return regard.table("Tokens and alternatives", head, rows, { key: of ? 2 : 1, need: 720 });
+    return regard.table("Tokens and alternatives", head, rows, { key: 1, need: 720 });
   }
 
   // Every label of every place, where there are not too many of them.
@@ -90,6 +90,8 @@
   regard.output = (reading) => {
     const name = what(reading);
     const all = name === "token" ? `All ${reading.tokens.rows.length} together: log p = ${regard.number(reading.tokens.total, 3)}. ` : "";
+    // Bars of every label say all that a table would.
+    if (name === "label" && reading.tokens.chances) return make("div", null, regard.findings(reading), ...sure(reading));
     return make("div", null, regard.findings(reading), ...sure(reading),
       make("h3", { text: `How sure of each ${name}, and its alternatives` }),
       make("p", { class: "hint", text: `${all}Rank 1: nothing else was more likely.` }),

@@ -30,7 +30,7 @@
     .map(([from, to]) => ({ text: regard.plain(pieces.slice(from, to).join(""), 60), keys: keys[from], from, unknown: unknown.some((n) => n >= from && n < to) }))
     .filter(({ text }) => !/^<(start|end|pad)>$/.test(text));
 
-  const word = ({ text, keys, unknown }, below = null) => make("button", { type: "button", class: unknown ? "word unknown" : "word", "data-marks": keys, tabindex: "-1",
+  const word = ({ text, keys, unknown, label }, below = null) => make("button", { type: "button", class: `word${unknown ? " unknown" : ""}${label ? " label" : ""}`, "data-marks": keys, tabindex: "-1",
     "aria-pressed": String(keys === regard.held()), title: unknown ? "not in the vocabulary" : null, onclick: () => regard.hold(keys) },
     make("bdi", { text }), below ? make("small", { text: below }) : null);
 
@@ -85,7 +85,7 @@
     const marks = regard.marks(reading);
     if (reading.numbers) return plainText(reading.output);
     if (!reading.read.length) {
-      return row("Labels of the output", spaced(reading.said.map((text, n) => word({ text: regard.plain(text, 60), keys: marks.said[n] }, percent(reading.tokens.rows[n].p)))));
+      return row("Labels of the output", spaced(reading.said.map((text, n) => word({ text: regard.plain(text, 60), keys: marks.said[n], label: true }, percent(reading.tokens.rows[n].p)))));
     }
     const said = spelt(reading.said, reading.said_words, marks.said).filter(({ from }) => reading.source.length || from >= reading.given);
     return said.length ? row("Words of the output", spaced(said.map((each) => word(each)))) : plainText(reading.output);
@@ -134,6 +134,7 @@
   // The lines above all views: the input once, the output of each run.
   regard.pin = (element, readings, names) => {
     const many = readings.length > 1;
+    element.classList.toggle("many", many);
     element.replaceChildren(...readings.flatMap((reading, n) => {
       if (reading.of.length && !reading.numbers) return [line(many ? names[n] : "Words", regard.tagged(reading))];
       const whole = line(many ? `Output, ${names[n]}` : "Output", output(reading));
