@@ -118,6 +118,6 @@
     const found = [ablation, survey, chosen, forecast, unsure, beam, lens, unknown].map((each) => each(reading)).filter((each) => each);
     const list = make("ul", null, ...found.map((parts) => make("li", null, ...parts)));
     attribution(reading).then((parts) => { if (parts) list.append(make("li", null, ...parts)); });
-    return make("section", { class: "findings", "aria-label": "Findings" }, make("h3", { text: "What stands out" }), list);
+    return make("div", { class: "findings" }, make("h3", { text: "What stands out" }), list);
   };
 })();
