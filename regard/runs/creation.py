@@ -184,7 +184,8 @@ def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
         differs = _difference(recipe, base_run)
         raise RecipeError(f"model: {differs}" if differs else str(error)) from None
     if isinstance(recipe.task, Tokenizes):
-        task = replace(recipe.task, tokenizer=base_run.recipe.task.tokenizer)
+        same = {"tokenizer": base_run.recipe.task.tokenizer}
+        task = replace(cast(Any, recipe.task), **same)
         recipe = replace(recipe, task=task)
     return recipe
 
