@@ -206,10 +206,11 @@ def recipe(before: Path, now: Path) -> None:
     for key, value in table.items():
         was = type(old[key])
         must(type(value) is was or (was is float and type(value) is int))
-        must(was is not list or all(type(each) is str for each in value))
+        must(was is not list or {type(each) for each in value} <= {str, *map(type, old[key])})
         must(was is not float or math.isfinite(value))
         must(was not in (int, float) or abs(value) < 2**63)
-        must("\0" not in "".join(value if was is list else [value] if was is str else []))
+        texts = value if was is list else [value]
+        must(not any("\0" in each for each in texts if isinstance(each, str)))
 
 
 def _flat(table: Table, prefix: str = "") -> Table:
