@@ -216,10 +216,11 @@ def recipe(before: Path, now: Path) -> None:
         was = type(old[key])
         any_number = was is float or key.rpartition(".")[2] in NUMBERS or key == "search.patience"
         must(type(value) is was or (any_number and {type(value), was} == {int, float}))
-        must(was is not list or all(type(each) is str for each in value))
+        must(was is not list or {type(each) for each in value} <= {str, *map(type, old[key])})
         must(type(value) is not float or math.isfinite(value))
         must(was not in (int, float) or abs(value) < 2**63)
-        must("\0" not in "".join(value if was is list else [value] if was is str else []))
+        texts = value if was is list else [value]
+        must(not any("\0" in each for each in texts if isinstance(each, str)))
 
 
 def _flat(table: Table, prefix: str = "") -> Table:
