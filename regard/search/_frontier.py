@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from math import fsum, inf
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.decoding.choices import ROOT, Choices
 from regard.types import DecoderState
@@ -89,35 +89,38 @@ class Known(NamedTuple):
     """What is known of each sentence in work.
 
     Times are steps of the search: a sentence that came at step `born` writes its token t at step
-    born + t.
+    born + t. This and all that is chosen by it are some dozen small operations at each step, so
+    they are NumPy's, which take a quarter of PyTorch's time.
     """
 
-    number: Int[Tensor, "B"]
+    number: Int[np.ndarray, "B"]
     """Counts the sentences that have come, from 0."""
-    draw: Int[Tensor, "B"]
+    draw: Int[np.ndarray, "B"]
     """Its number in the whole input."""
-    born: Int[Tensor, "B"]
-    least: Int[Tensor, "B"]
+    born: Int[np.ndarray, "B"]
+    least: Int[np.ndarray, "B"]
     """Before this step it must not end."""
-    forced: Int[Tensor, "B"]
+    forced: Int[np.ndarray, "B"]
     """Before this step its tokens are given …"""
-    prefix: Int[Tensor, "B L"]
+    prefix: Int[np.ndarray, "B L"]
     """… namely these."""
-    cap: Int[Tensor, "B"]
+    cap: Int[np.ndarray, "B"]
     """At this step it has no place for a token."""
-    node: Int[Tensor, "B W"]
+    node: Int[np.ndarray, "B W"]
     """How far each of its hypotheses has come among the choices."""
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> "Known":
-        return Known(*(values.index_select(0, sentences) for values in self))
+    def keep(self, sentences: Int[np.ndarray, "B2"]) -> "Known":
+        return Known(*(values[sentences] for values in self))
 
     def join(self, other: "Known") -> "Known":
         longest = max(self.prefix.shape[1], other.prefix.shape[1])
         alike = (
-            known._replace(prefix=F.pad(known.prefix, (0, longest - known.prefix.shape[1])))
+            known._replace(
+                prefix=np.pad(known.prefix, ((0, 0), (0, longest - known.prefix.shape[1])))
+            )
             for known in (self, other)
         )
-        return Known(*(torch.cat(pair) for pair in zip(*alike, strict=True)))
+        return Known(*(np.concatenate(pair) for pair in zip(*alike, strict=True)))
 
 
 class Frontier:
@@ -132,8 +135,8 @@ class Frontier:
     def __init__(self, step: Step, request: Request, *, width: int, minimum: int) -> None:
         self.time, self.come = 0, 0
         self._step, self._most, self._minimum = step, width, minimum
-        self._end, self._choices = request.end, request.choices
-        self._forbidden = _whole(request.forbidden, request)
+        self._end, self._choices, self._device = request.end, request.choices, request.device
+        self._forbidden = torch.tensor(request.forbidden, dtype=torch.long, device=request.device)
         self._settle()
 
     def _settle(self) -> None:
@@ -147,16 +150,20 @@ class Frontier:
         return len(self.known.number) if self.come else 0
 
     @property
-    def sentences(self) -> Int[Tensor, "B"]:
+    def sentences(self) -> Int[np.ndarray, "B"]:
         """The number of each."""
         return self.known.number
 
     @property
-    def ages(self) -> Int[Tensor, "B"]:
+    def ages(self) -> Int[np.ndarray, "B"]:
         """How many tokens each has written before this step."""
         return self.time - self.known.born
 
-    def join(self, state: DecoderState, request: Request) -> Int[Tensor, "B2 W"]:
+    def tensor(self, values: np.ndarray) -> Tensor:
+        """Where the decoder computes."""
+        return torch.from_numpy(values).to(self._device)
+
+    def join(self, state: DecoderState, request: Request) -> Int[np.ndarray, "B2 W"]:
         """Let sentences in; gives what those of them that have a place for a token read first."""
         if (request.end, request.choices) != (self._end, self._choices):
             raise ValueError("sentences that come later must have the same end and choices")
@@ -165,31 +172,31 @@ class Frontier:
         size, now, forced = len(request.caps), self.time, request.forced
         caps = torch.as_tensor(request.caps).tolist()
         least = [self._minimum - count for count, _ in request.before]
-        starts = [request.start] * size if isinstance(request.start, int) else request.start
         longest = max(forced, default=0)
         prefixes = [(*prefix, *[0] * (longest - len(prefix))) for prefix in request.prefixes or ()]
-        table = (
-            (self.come + n, draw, now, now + few, now + count, now + cap, start)
-            for n, (draw, few, count, cap, start) in enumerate(
-                zip(request.numbers or [0] * size, least, forced, caps, starts, strict=True)
-            )
+        new = Known(
+            np.arange(self.come, self.come + size),
+            np.array(request.numbers or [0] * size, int),
+            np.full(size, now),
+            now + np.array(least, int),
+            now + np.array(forced, int),
+            np.array(prefixes, np.int64).reshape(size, longest),
+            now + np.array(caps, int),
+            np.full((size, self._width), ROOT, np.int64),
         )
-        columns: list[Tensor] = list(_whole([*table], request).view(size, 7).unbind(1))
-        number, draw, born, first, free, cap, start = columns
-        prefix = _whole(prefixes, request).view(size, longest)
-        node = torch.full_like(number, ROOT)[:, None].expand(-1, self._width)
-        new = Known(number, draw, born, first, free, prefix, cap, node)
+        start = np.repeat(np.array(request.start, np.int64).reshape(-1, 1), self._width, 1)
+        start = start.repeat(size // len(start), 0)
         if min(caps, default=1) <= 0:
-            places = (cap > now).nonzero().flatten()
+            (places,) = (new.cap > now).nonzero()
             new, start = new.keep(places), start[places]
-            state = state.keep(places) if 0 < len(places) < size else state
+            state = state.keep(self.tensor(places)) if 0 < len(places) < size else state
         self._shortest = min(self._shortest, now + min(forced, default=0))
         self._longest = max(self._longest, now + longest)
         self._early = max(self._early, now + max(least, default=0))
         self._soonest = min(self._soonest, now + max(min(caps, default=0), 1))
         self._let_in(new, state)
         self.come += size
-        return start[:, None].expand(-1, self._width)
+        return start
 
     def _let_in(self, new: Known, state: DecoderState) -> None:
         if not len(self):
@@ -199,30 +206,29 @@ class Frontier:
             self.known, self.state = self.known.join(new), self.state.join([wide])
 
     @property
-    def full(self) -> Bool[Tensor, "B 1"] | None:
-        """Which sentences reach their cap by the token of this step; None if none can."""
-        return None if self.time + 1 < self._soonest else (self.known.cap <= self.time + 1)[:, None]
+    def full(self) -> Bool[np.ndarray, "B 1"]:
+        """Which sentences reach their cap by the token of this step."""
+        return (self.known.cap <= self.time + 1)[:, None]
 
-    def ends(self, symbols: Int[Tensor, "B C"]) -> Bool[Tensor, "B C"]:
+    def ends(self, symbols: Int[np.ndarray, "B C"]) -> Bool[np.ndarray, "B C"]:
         """Where a token written at this step ends its hypothesis."""
-        ended = symbols == self._end
-        return ended & self._free[:, None] if self.time < self._longest else ended
+        return (symbols == self._end) & self._free[:, None]
 
     @property
-    def _free(self) -> Bool[Tensor, "B"]:
+    def _free(self) -> Bool[np.ndarray, "B"]:
         """Which sentences are past their prefix."""
         return self.known.forced <= self.time
 
-    def read(self, tokens: Int[Tensor, "B W"]) -> Float[Tensor, "B W2 V"]:
+    def read(self, tokens: Int[np.ndarray, "B W"]) -> Float[Tensor, "B W2 V"]:
         """Let the decoder read the last tokens: log p of each token at this step."""
-        logits, self.state = self._step(tokens.reshape(-1, 1), self.state)
-        log_probs = self._log_probs(logits.float().reshape(*tokens.shape, -1))
+        logits, self.state = self._step(self.tensor(tokens.reshape(-1, 1)), self.state)
+        log_probs = self._log_probs(logits.float().view(*tokens.shape, -1))
         if self._choices is not None:
             log_probs = log_probs.masked_fill(~self._allowed_by(self._choices, tokens), -inf)
         if self._width < self._most and self._shortest <= self.time:
             self._width = self._most
             self.state = self.state.expand(self._most)
-            self.known = self.known._replace(node=self.known.node.expand(-1, self._most))
+            self.known = self.known._replace(node=self.known.node.repeat(self._most, 1))
             log_probs = log_probs.expand(-1, self._most, -1)
         return log_probs
 
@@ -231,10 +237,11 @@ class Frontier:
             return self._allowed(logits).log_softmax(-1)
         free = self._allowed(logits.clone())
         # A forced token stands alone, but has the probability that it has among all tokens.
-        forced = ~self._free[:, None, None]
-        place = self.ages.clamp(max=self.known.prefix.shape[1] - 1)
+        forced = self.tensor(~self._free[:, None, None])
+        place = self.ages.clip(max=self.known.prefix.shape[1] - 1)
+        given = np.take_along_axis(self.known.prefix, place[:, None], 1)[..., None]  # (B, 1, 1)
         other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)
-        other.scatter_(-1, self.known.prefix.gather(1, place[:, None])[..., None], False)
+        other.scatter_(-1, self.tensor(given), False)
         return torch.where(forced, logits, free).log_softmax(-1).masked_fill(forced & other, -inf)
 
     def _allowed(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
@@ -242,40 +249,37 @@ class Frontier:
         if len(self._forbidden):
             logits.index_fill_(-1, self._forbidden, -inf)
         if self.time < self._early:
-            logits[..., self._end].masked_fill_((self.time < self.known.least)[:, None], -inf)
+            early = self.tensor(self.time < self.known.least)
+            logits[..., self._end].masked_fill_(early[:, None], -inf)
         return logits
 
-    def _allowed_by(self, choices: Choices, tokens: Int[Tensor, "B W"]) -> Bool[Tensor, "B W V"]:
-        old = self.known.node
+    def _allowed_by(self, choices: Choices, tokens: Int[np.ndarray, "B W"]) -> Bool[Tensor, "B W V"]:
+        node = self.tensor(self.known.node)
         # What is read first is no part of a text.
-        node = torch.where(self.ages[:, None] > 0, choices.follow(old, tokens), old)
-        self.known = self.known._replace(node=node)
+        begun = self.tensor(self.ages[:, None] > 0)
+        node = torch.where(begun, choices.follow(node, self.tensor(tokens)), node)
+        self.known = self.known._replace(node=node.cpu().numpy())
         return choices.allowed(node)
 
     def advance(
-        self, going: Bool[Tensor, "B"], origins: Int[Tensor, "B W"] | None = None
-    ) -> Int[Tensor, "B2"] | None:
+        self, going: Bool[np.ndarray, "B"], origins: Int[np.ndarray, "B W"] | None = None
+    ) -> Int[np.ndarray, "B2"] | None:
         """On to the next step, with the sentences `going` alone: their places, None if all go.
 
         `origins` says which of its sentence's hypotheses each new one continues.
         """
         self.time += 1
-        places = None if bool(going.all()) else going.nonzero().flatten()
+        places = None if going.all() else going.nonzero()[0]
         if places is not None:
             self.known = self.known.keep(places)
-            self.state = self.state.keep(places) if len(places) else self.state
+            self.state = self.state.keep(self.tensor(places)) if len(places) else self.state
             origins = None if origins is None else origins[places]
-        if origins is not None and len(self) and origins.shape[1] > 1:
+        if origins is not None and len(self):
             size, width = origins.shape
-            rows = origins
-            if size > 1:
-                first = torch.arange(0, size * width, width, device=origins.device)
-                rows = first[:, None] + origins
-            self.state = self.state.select(rows.flatten())
-            if self._choices is not None:
-                self.known = self.known._replace(node=self.known.node.gather(1, origins))
+            own = np.arange(width)
+            if (origins != own).any():
+                rows = origins + np.arange(0, size * width, width)[:, None]
+                self.state = self.state.select(self.tensor(rows.flatten()))
+                node = np.take_along_axis(self.known.node, origins, 1)
+                self.known = self.known._replace(node=node)
         return places
-
-
-def _whole(values: Any, request: Request) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.long, device=request.device)

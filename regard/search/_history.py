@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from regard.search._frontier import Frontier, Hypothesis, Request
 from regard.types import DecoderState
@@ -28,7 +27,7 @@ class History(ABC):
     """What the steps of a search have left behind, and the hypotheses that come of it."""
 
     def __init__(self, request: Request, width: int, columns: int) -> None:
-        """Of each step `columns` tensors (B, C) are kept, C ≤ `width`."""
+        """Of each step `columns` arrays (B, C) are kept, C ≤ `width`."""
         self.end, self._shape = request.end, (columns, width)
         self.asked: list[Asked] = []
         """Of every sentence that has come."""
@@ -36,7 +35,7 @@ class History(ABC):
         """Of those whose hypotheses were asked for, or whose steps were forgotten."""
         self._open: set[int] = set()  # sentences without results
         self._idle: list[int] = []  # done before any step, and not given yet
-        self._layers: list[tuple[Tensor, ...]] = []
+        self._layers: list[tuple[NDArray[Any], ...]] = []
         self._first = 0  # the step of the first layer
 
     def ask(self, request: Request, frontier: Frontier) -> None:
@@ -53,14 +52,14 @@ class History(ABC):
         self._idle += [len(self.asked) + n for n, cap in enumerate(caps) if cap <= 0]
         self.asked += [Asked(frontier.time, *row) for row in table]
 
-    def add(self, sentences: Int[Tensor, "B"], *values: Tensor) -> None:
+    def add(self, sentences: Int[np.ndarray, "B"], *values: NDArray[Any]) -> None:
         """What a step leaves."""
         self._layers.append((sentences, *values))
 
-    def news(self, tokens: Int[Tensor, "B W"], gone: Bool[Tensor, "B"] | None) -> "News":
-        """Of the last step; `gone` are the sentences that came to their end by it, None if none."""
+    def news(self, tokens: Int[np.ndarray, "B W"], gone: Bool[np.ndarray, "B"]) -> "News":
+        """Of the last step; `gone` are the sentences that came to their end by it."""
         sentences = self._layers[-1][0]
-        done = (*self._idle, *(() if gone is None else sentences[gone].tolist()))
+        done = (*self._idle, *sentences[gone].tolist())
         self._idle = []
         return News(sentences, tokens, done, self)
 
@@ -85,27 +84,26 @@ class History(ABC):
         first = min(self.asked[number].born for number in numbers)
         layers = self._layers[first - self._first :]
         count, width = self._shape
-        kinds = [value.cpu().numpy().dtype for value in layers[0][1:]] if layers else [bool] * count
+        kinds = [value.dtype for value in layers[0][1:]] if layers else [bool] * count
         tables = [np.zeros((len(layers), len(numbers), width), kind) for kind in kinds]
         for t, (sentences, *values) in enumerate(layers):
             rows: Any = slice(None)
             places: Any = slice(None)
             if len(sentences) > 1 or sentences.tolist() != numbers:
-                there = sentences.cpu().numpy()  # in order
-                rows = np.searchsorted(there, numbers).clip(max=len(there) - 1)
-                (places,) = (there[rows] == numbers).nonzero()
+                rows = np.searchsorted(sentences, numbers).clip(max=len(sentences) - 1)
+                (places,) = (sentences[rows] == numbers).nonzero()
                 rows = rows[places]
             for table, value in zip(tables, values, strict=True):
-                table[t, places, : value.shape[1]] = value.cpu().numpy()[rows]
+                table[t, places, : value.shape[1]] = value[rows]
         return first, tables
 
 
 class News(NamedTuple):
     """What one step has brought: to be looked at before the next."""
 
-    sentences: Int[Tensor, "B"]
+    sentences: Int[np.ndarray, "B"]
     """The numbers of those that took part: the first that came is 0."""
-    tokens: Int[Tensor, "B W"]
+    tokens: Int[np.ndarray, "B W"]
     """What each hypothesis has written at last: of beam search those that are followed."""
     done: tuple[int, ...]
     """Numbers of the sentences that came to their end."""

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.recipe.values import Factor, Few, LengthOrZero, Range
@@ -69,18 +68,18 @@ GROUP, LONG = 16, 1024
 class Layer(NamedTuple):
     """What one step leaves behind: each sentence's candidates, best first."""
 
-    sentences: Int[Tensor, "B"]
-    totals: Float[Tensor, "B C"]
+    sentences: Int[np.ndarray, "B"]
+    totals: Float[np.ndarray, "B C"]
     """Σ log p up to here; −∞ for what cannot be."""
-    symbols: Int[Tensor, "B C"]
-    log_probs: Float[Tensor, "B C"]
-    parents: Int[Tensor, "B C"]
+    symbols: Int[np.ndarray, "B C"]
+    log_probs: Float[np.ndarray, "B C"]
+    parents: Int[np.ndarray, "B C"]
     """Which candidate of the step before each continues."""
-    taken: Bool[Tensor, "B C"]
+    taken: Bool[np.ndarray, "B C"]
     """Which become results."""
 
 
-Observer = Callable[[Layer, Int[Tensor, "B W"]], None]
+Observer = Callable[[Layer, Int[np.ndarray, "B W"]], None]
 """Sees each step's candidates, and which of them are followed."""
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
 
@@ -116,7 +115,7 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
     frontier = Frontier(step, request, width=config.beams, minimum=config.min_length)
     history = Candidates(request, config)
     arrival: Arrival | None = (state, request)
-    beams = Beams.begin(torch.empty(0, 1, dtype=torch.long, device=request.device), config)
+    beams = Beams.begin(np.zeros((0, 1), int), config)
     while arrival is not None or len(frontier):
         if arrival is not None:
             history.ask(arrival[1], frontier)
@@ -124,80 +123,90 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
             arrival = None
             continue  # they may have no place for a token
         log_probs = frontier.read(beams.tokens)  # (B, W, V)
-        width, full = log_probs.shape[1], frontier.full
-        sums, symbols, chances, origins = _candidates(beams.padded(width), log_probs)  # (B, C)
-        ended = frontier.ends(symbols)
-        taken = (ended if full is None else ended | full) & (sums > -inf)
+        _, width, size = log_probs.shape
+        found = _candidates(frontier.tensor(beams.padded(width)), log_probs)
+        sums, chances, places = (values.cpu().numpy() for values in found)  # (B, C)
+        origins, symbols = np.divmod(places, size)
+        ended, full = frontier.ends(symbols), frontier.full
+        taken = (ended | full) & (sums > -inf)
         taken[:, config.beams :] = False
-        parents = beams.chosen.expand(-1, width).gather(1, origins)
+        parents = _of(beams.chosen, origins if width == beams.chosen.shape[1] else origins * 0)
         layer = Layer(frontier.sentences, sums, symbols, chances, parents, taken)
         history.add(*layer)
 
-        totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
+        chosen = ended.argsort(1, kind="stable")[:, :width]  # the best come first
+        totals = _of(np.where(ended, -inf, sums), chosen)  # (B, W)
         for observer in _observers.get():
             observer(layer, chosen)
         results, best, done = _judged(beams, layer, totals, config)
-        going = ~(done if full is None else done | full) & (totals[:, :1] > -inf)
-        beams = Beams(symbols.gather(1, chosen), totals, chosen, results, best)
-        places = frontier.advance(going[:, 0], origins.gather(1, chosen))
-        news = history.news(beams.tokens, None if places is None else ~going[:, 0])
-        if places is not None:
-            beams = beams.keep(places)
+        going = (~(done | full) & (totals[:, :1] > -inf))[:, 0]
+        beams = Beams(_of(symbols, chosen), totals, chosen, results, best)
+        left = frontier.advance(going, _of(origins, chosen))
+        news = history.news(beams.tokens, ~going)
+        if left is not None:
+            beams = beams.keep(left)
         arrival = yield news
     return history.of(range(len(history.asked)))
+
+
+def _of(values: NDArray[Any], places: Int[np.ndarray, "B N"]) -> NDArray[Any]:
+    """(B, N): of each sentence the values at its places."""
+    return values[np.arange(len(values))[:, None], places]
 
 
 class Beams(NamedTuple):
     """The hypotheses that are followed, and what is known of the results so far."""
 
-    tokens: Int[Tensor, "B W"]
+    tokens: Int[np.ndarray, "B W"]
     """What each has written last."""
-    totals: Float[Tensor, "B W"]
+    totals: Float[np.ndarray, "B W"]
     """Σ log p."""
-    chosen: Int[Tensor, "B W"]
+    chosen: Int[np.ndarray, "B W"]
     """Which candidates of the last step they were."""
-    results: Int[Tensor, "B"]
+    results: Int[np.ndarray, "B"]
     """How many there are."""
-    best: Float[Tensor, "B _"]
+    best: Float[np.ndarray, "B _"]
     """Σ log p of the `nbest` best of them."""
 
     @classmethod
-    def begin(cls, tokens: Int[Tensor, "B W"], config: Config) -> "Beams":
-        totals = torch.zeros(len(tokens), 1, device=tokens.device)
-        best = torch.full((len(tokens), config.nbest), -inf, device=tokens.device)
-        new = cls(tokens, totals, torch.zeros_like(tokens), torch.zeros_like(tokens[:, 0]), best)
+    def begin(cls, tokens: Int[np.ndarray, "B W"], config: Config) -> "Beams":
+        totals = np.zeros((len(tokens), 1), np.float32)
+        best = np.full((len(tokens), config.nbest), -inf, np.float32)
+        new = cls(tokens, totals, np.zeros_like(tokens), np.zeros_like(tokens[:, 0]), best)
         return new._replace(totals=new.padded(tokens.shape[1]))
 
-    def padded(self, width: int) -> Float[Tensor, "B {width}"]:
+    def padded(self, width: int) -> Float[np.ndarray, "B {width}"]:
         """Where one hypothesis has just become W, all but the first are copies that cannot be."""
         missing = width - self.totals.shape[1]
-        return F.pad(self.totals, (0, missing), value=-inf) if missing else self.totals
+        if not missing:
+            return self.totals
+        return np.pad(self.totals, ((0, 0), (0, missing)), constant_values=-inf)
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> "Beams":
-        return Beams(*(values.index_select(0, sentences) for values in self))
+    def keep(self, sentences: Int[np.ndarray, "B2"]) -> "Beams":
+        return Beams(*(values[sentences] for values in self))
 
     def join(self, new: "Beams") -> "Beams":
         if not len(self.tokens):
             return new
-        return Beams(*(torch.cat(pair) for pair in zip(self, new, strict=True)))
+        return Beams(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
 
 
 def _judged(
-    beams: Beams, layer: Layer, totals: Float[Tensor, "B W"], config: Config
-) -> tuple[Int[Tensor, "B"], Float[Tensor, "B _"], Bool[Tensor, "B 1"]]:
+    beams: Beams, layer: Layer, totals: Float[np.ndarray, "B W"], config: Config
+) -> tuple[Int[np.ndarray, "B"], Float[np.ndarray, "B _"], Bool[np.ndarray, "B 1"]]:
     """Number and best sums of the results, and which sentences have enough of them."""
     if config.length_penalty:
         results = beams.results + layer.taken.sum(1)
         return results, beams.best, (results >= config.enough)[:, None]
-    new = layer.totals.where(layer.taken, -inf)
-    best = torch.cat([beams.best, new], 1).topk(config.nbest).values
+    new = np.where(layer.taken, layer.totals, -inf)
+    best = -np.sort(-np.concatenate([beams.best, new], 1))[:, : config.nbest]
     return beams.results, best, best[:, -1:] >= totals[:, :1]
 
 
 def _candidates(
     totals: Float[Tensor, "B W"], log_probs: Float[Tensor, "B W V"]
-) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The 2 W best continuations of W hypotheses: Σ log p, token, its log p, the hypothesis.
+) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """The 2 W best continuations of W hypotheses: Σ log p, log p, and the places among W · V.
 
     Twice as many as hypotheses: each has one way to end, so at least W of them go on. `topk` is
     slow on long rows: so tokens v, v + K, v + 2 K … make one of K groups, and the C best are
@@ -208,10 +217,11 @@ def _candidates(
     groups = symbols // GROUP if symbols > LONG else symbols  # K
     members, whole = symbols // groups, symbols // groups * groups
     peaks = log_probs[..., :whole].view(size, width, members, groups).amax(2)  # (B, W, K)
-    _, best = (totals[..., None] + peaks).flatten(1).topk(min(count, width * groups))  # (B, C)
+    peaks += totals[..., None]
+    best = peaks.flatten(1).topk(min(count, width * groups)).indices  # (B, C)
     steps, rest = _offsets(width, symbols, groups, totals.device)
     owners = best // groups
-    first = owners * (symbols - groups) + best  # places among W · V, here as below
+    first = best + owners * (symbols - groups)  # places among W · V, here as below
     places = (first[..., None] + steps).flatten(1)
     before = totals.gather(1, owners).repeat_interleave(members, 1)
     if len(rest):
@@ -219,8 +229,7 @@ def _candidates(
         before = torch.cat([before, totals.repeat_interleave(symbols - whole, 1)], 1)
     chances = log_probs.flatten(1).gather(1, places)
     sums, best = (before + chances).topk(count)  # (B, C)
-    places, chances = places.gather(1, best), chances.gather(1, best)
-    return sums, places % symbols, chances, places // symbols
+    return sums, chances.gather(1, best), places.gather(1, best)
 
 
 @lru_cache(8)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import fsum, isfinite
 
-import torch
+import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -65,24 +65,27 @@ def walk(
     frontier = Frontier(step, request, width=width, minimum=minimum)
     history = Texts(request, width, 2)
     arrival: Arrival | None = (state, request)
-    tokens = torch.empty(0, 1, dtype=torch.long, device=request.device)
-    alive = torch.empty(0, width, dtype=torch.bool, device=request.device)
+    tokens, alive = np.zeros((0, 1), int), np.zeros((0, width), bool)
     while arrival is not None or len(frontier):
         if arrival is not None:
             history.ask(arrival[1], frontier)
             first = frontier.join(*arrival)  # (B2, W)
-            tokens = torch.cat([tokens, first]) if len(tokens) else first
-            alive = torch.cat([alive, alive.new_ones(len(first), width)])
+            tokens = np.concatenate([tokens, first]) if len(tokens) else first
+            alive = np.concatenate([alive, np.ones((len(first), width), bool)])
             arrival = None
             continue  # they may have no place for a token
         log_probs = frontier.read(tokens)  # (B, W, V)
-        tokens = choose(log_probs, frontier)  # (B, W)
-        chances = log_probs.gather(-1, tokens[..., None])[..., 0]
-        history.add(frontier.sentences, tokens.expand(-1, width), chances.expand(-1, width))
-        alive, full = alive & ~frontier.ends(tokens), frontier.full
-        going = (alive if full is None else alive & ~full).any(1)
+        drawn = choose(log_probs, frontier)  # (B, W)
+        chances = log_probs.gather(-1, drawn[..., None])[..., 0].cpu().numpy()
+        tokens = drawn.cpu().numpy()
+        wide = (len(tokens), width)
+        history.add(
+            frontier.sentences, np.broadcast_to(tokens, wide), np.broadcast_to(chances, wide)
+        )
+        alive = alive & ~frontier.ends(tokens)
+        going = (alive & ~frontier.full).any(1)
         places = frontier.advance(going)
-        news = history.news(tokens, None if places is None else ~going)
+        news = history.news(tokens, ~going)
         if places is not None:
             tokens, alive = tokens[places], alive[places]
         arrival = yield news

@@ -54,7 +54,8 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
     place = exact(request.device)
 
     def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier) -> Int[Tensor, "B W"]:
-        number, age = (v.to(place)[:, None] for v in (frontier.known.draw, frontier.ages))
+        asked = (frontier.known.draw, frontier.ages)
+        number, age = (torch.from_numpy(v).to(place)[:, None] for v in asked)
         sample = torch.arange(log_probs.shape[1], device=place)
         chance = uniform(config.seed, number, sample, age)
         return draw(distribution(log_probs, config), chance).to(log_probs.device)

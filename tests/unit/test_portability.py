@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -316,7 +317,7 @@ def test_sampling_asks_its_device_for_no_float64(monkeypatch: pytest.MonkeyPatch
 
     def walk(step: Any, state: Any, request: Any, choose: Any, *rest: Any) -> Steps:
         frontier = Frontier.__new__(Frontier)
-        three = torch.arange(3)
+        three = np.arange(3)
         frontier.known, frontier.time = (
             Known(*(three,) * 5, three[:, None], three, three[:, None]),
             0,
