@@ -184,14 +184,13 @@ class Decoder(nn.Module):
         self, tokens: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], State]:
         length = tokens.shape[1]
-        x = self.position(self.embedding(tokens), state.read)
         if (
             length == 1
             and state.blocks
             and not (self.training or torch.is_grad_enabled() or watched())
         ):
-            return self._step(x, state)
-        x = self.dropout(probe("input", x))
+            return self._step(tokens.squeeze(1), state)
+        x = self.dropout(probe("input", self.position(self.embedding(tokens), state.read)))
         past, bias = state.past.grown(length) if state.past.places else (state.past, None)
         state = State(past, state.memory, state.mask, state.read, state.blocks)
         caches: list[Cache] = []
@@ -204,11 +203,10 @@ class Decoder(nn.Module):
         read = state.read + length
         return self.norm(x), State(past, state.memory, state.mask, read, state.blocks)
 
-    def _step(
-        self, x: Float[Tensor, "R 1 D"], state: State
-    ) -> tuple[Float[Tensor, "R 1 D"], State]:
+    def _step(self, tokens: Int[Tensor, "R"], state: State) -> tuple[Float[Tensor, "R 1 D"], State]:
         """The same for one token of each row, in few calls."""
-        past, blocks, y = state.past, state.blocks, x.squeeze(1)
+        past, blocks = state.past, state.blocks
+        y = self.position.forward(self.embedding.forward(tokens)[:, None], state.read)[:, 0]
         if not past.places:
             past = past.opened(len(blocks), blocks[0].heads, y)
         past, bias = past.grown(1)
