@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
 from regard.train import budget, device, optimizer, schedule
+from regard.train.group import Group
 from regard.train.progress import Progress
 from regard.types import Batch, Batches, Carry, Rated, Terms
 
@@ -98,15 +99,20 @@ class Objective(nn.Module):
 
 @dataclass(kw_only=True)
 class Job:
-    """What the loop works on, and where its results go: by default, nowhere."""
+    """What the loop works on, and where its results go: by default, nowhere.
+
+    Of a group of processes, those of other ranks than 0 record and save nothing.
+    """
 
     objective: nn.Module
     batches: Batches
+    """Of a group of processes, each has its own rows of every batch (`Group.share`)."""
     optimizer: torch.optim.Optimizer
     config: Config
     seed: int
     dim: int
     device: torch.device
+    group: Group = field(default_factory=Group)
     limit: float = math.inf
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
@@ -140,21 +146,30 @@ class Job:
 
 
 def make(
-    model: nn.Module, loss: Loss, batches: Batches, config: Config, *, seed: int, dim: int
+    model: nn.Module,
+    loss: Loss,
+    batches: Batches,
+    config: Config,
+    *,
+    seed: int,
+    dim: int,
+    group: Group | None = None,
 ) -> Job:
     """The job of a new model, which is on its device, with a new optimizer.
 
     `config` is settled (`device.settle`): nothing in it is `auto`.
     """
+    group = group or Group()
     device.set_precision(model, config)
     rates = model.rates() if isinstance(model, Rated) else None
     return Job(
         objective=Objective(model, loss),
-        batches=batches,
+        batches=group.share(batches),
         optimizer=optimizer.make(config.optimizer, model.parameters(), rates),
         config=config,
         seed=seed,
         dim=dim,
         device=torch.device(config.device),
+        group=group,
         limit=budget.for_batches(config.memory, model),
     )
