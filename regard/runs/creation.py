@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard import __version__
-from regard.data import vectors
+from regard.data import vectors, whole_file
+from regard.data.batching import first_epoch
 from regard.data.readers import Report
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
@@ -157,9 +158,17 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
             _keep_vectors(folder, recipe, task, model)
         if weights := transfer.gather(recipe, model, task.sizes):
             checkpoint.save(folder / "start", weights, {})
+        _plan(folder, recipe, task)
     _write(folder / "data.json", _findings(report) | {"findings": found})
     _write(folder / "environment.json", environment())
     manifest.seal(folder)
+
+
+def _plan(folder: Path, recipe: Recipe, task: Task) -> None:
+    """Say in the run's recipe how many updates its limits and intervals are."""
+    epoch = sum(1 for _ in first_epoch(task.batches(recipe.seed)))
+    planned = replace(recipe, train=recipe.train.planned(epoch))
+    whole_file.write(folder / manifest.HIDDEN_RECIPE, config.dump(planned))
 
 
 def _keep_vectors(folder: Path, recipe: Recipe, task: Any, model: Model) -> None:
