@@ -5,6 +5,8 @@ They stand in a file beside the task's own, tasks/classify.toml beside tasks/cla
     [all.train]             for every recipe of the task
     [rnn.train.optimizer]   where the encoder is of this kind (the decoder, where there is none)
 
+Which kind that is by default, [all.model.encoder] says, or else the task's PARTS.
+
 A recipe that changes the kind of its encoder gets the rate, sizes and batches of that kind with it.
 A key without a default here has that of its Config.
 """
@@ -35,7 +37,9 @@ def under(table: Table, task: ModuleType) -> Table:
     if not tables:
         return table
     laid: Table = copy.deepcopy(tables.get("all", {}))
-    _lay(laid, copy.deepcopy(tables.get(_kind(table, task), {})))
+    kind = f"model.{main_part(task)}.kind"
+    of_kind = _get(table, kind) or _get(laid, kind) or task.PARTS.get(main_part(task))
+    _lay(laid, copy.deepcopy(tables.get(str(of_kind), {})))
     for key, others in RIVALS.items():
         if any(_get(table, other) is not None for other in others):
             *sections, name = key.split(".")
@@ -60,13 +64,6 @@ def _read(path: Path) -> Table:
 def main_part(task: ModuleType) -> str:
     """The part whose kind decides the defaults."""
     return next((part for part in ("encoder", "decoder") if part in task.PARTS), "")
-
-
-def _kind(table: Table, task: ModuleType) -> str:
-    """The kind of the main part: the recipe's, or the task's own."""
-    part = main_part(task)
-    found = _get(table, f"model.{part}.kind")
-    return found if isinstance(found, str) else str(task.PARTS.get(part, ""))
 
 
 def _get(table: Any, key: str) -> Any:

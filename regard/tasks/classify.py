@@ -40,7 +40,7 @@ from regard.tasks import (
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
-PARTS = {"input": "tokens", "encoder": "bag", "head": "labels"}
+PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ from regard.tasks import Prediction, check_head, check_positions, sizes_of
 from regard.train import health
 from regard.types import Batch, Batches, Carry, FieldSize, FixedLength, Terms
 
-PARTS = {"input": "series", "encoder": "linear", "head": "real"}
+PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,8 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     """
     config, progress, better = job.config, state.progress, False
     before = progress.recorded, progress.validated, progress.finished
-    over, due = _done(config, progress), partial(_every, job, state)
+    over, now = _done(config, progress), job.reached(progress, progress.update)
+    due = partial(_every, job, state, now)
     if progress.recorded < progress.update and (over or progress.update % config.log_every == 0):
         job.record(state.clock.record(job.rate(progress, progress.update)))
     last = over and config.validate_every > 0
@@ -94,17 +95,16 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
             _roll_back(job, state, "weights are no longer finite")
             return interrupted()
         _save(job, state)
-    state.reached = job.reached(progress, progress.update)
+    state.reached = now
     return stop
 
 
-def _every(job: Job, state: LoopState, interval: float) -> bool:
+def _every(job: Job, state: LoopState, now: float, interval: float) -> bool:
     """Whether so many updates have passed, or the time that they have of a training with a limit
     of time."""
-    update = state.progress.update
     if interval and job.config.minutes:
-        return job.reached(state.progress, update) // interval > state.reached // interval
-    return interval > 0 and update % interval == 0
+        return now // interval > state.reached // interval
+    return interval > 0 and now % interval == 0
 
 
 def _done(config: Config, progress: Progress) -> bool:
