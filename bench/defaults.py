@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import regard
 from regard.errors import UserError
-from regard.recipe import config
 from regard.recipe.parts import resume
 from regard.runs import Run
 
@@ -68,7 +67,7 @@ def _row(name: str, folder: Path, threads: int) -> dict[str, Any]:
         recipe = FOLDER / f"{name}.toml"
         regard.train(str(recipe), f"train.threads={threads}", to=folder)
         run = Run(folder)
-    scores = regard.evaluate(str(folder))
+    scores, _ = regard.load(folder).evaluate()
     found = scores[tuned.metric]
     seconds = [r["cpu_seconds"] for r in run.records() if "cpu_seconds" in r][-1]
     share = found.value / tuned.score if found.higher_is_better else tuned.score / found.value
@@ -81,6 +80,6 @@ def _row(name: str, folder: Path, threads: int) -> dict[str, Any]:
         "share": share,
         "cpu_seconds": seconds,
         "tuned_seconds": tuned.seconds,
-        "updates": config.load(folder / "recipe.toml", of_run=True).train.updates,
+        "updates": run.recipe.train.updates,
         "reached": reached,
     }
