@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
@@ -32,11 +33,14 @@ class LoopState:
     clock: Clock = field(init=False)
     saved: int = field(init=False)
     """The last update that is saved."""
+    reached: float = field(init=False)
+    """How far training was when it last paused (`Job.reached`)."""
     whole: bool = True
     """Whether weights and progress belong together: not in the middle of a step."""
 
     def __post_init__(self) -> None:
         self.clock, self.saved = Clock(self.progress), self.progress.update
+        self.reached = self.progress.update
 
 
 def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
@@ -75,32 +79,39 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     """
     config, progress, better = job.config, state.progress, False
     before = progress.recorded, progress.validated, progress.finished
-    over = _done(config, progress)
-    if progress.recorded < progress.update and (over or _every(config.log_every, progress)):
+    over, now = _done(config, progress), job.reached(progress, progress.update)
+    due = partial(_every, job, state, now)
+    if progress.recorded < progress.update and (over or progress.update % config.log_every == 0):
         job.record(state.clock.record(job.rate(progress, progress.update)))
     last = over and config.validate_every > 0
-    if progress.validated < progress.update and (last or _every(config.validate_every, progress)):
+    if progress.validated < progress.update and (last or due(config.validate_every)):
         better = _validate(job, progress)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()
     after = progress.recorded, progress.validated, progress.finished
     unsaved = progress.update != state.saved or before != after
-    if unsaved and (stop or better or _every(config.save_every, progress)):
+    if unsaved and (stop or better or due(config.save_every)):
         if job.group.any(not _sound(job)):
             _roll_back(job, state, "weights are no longer finite")
             return interrupted()
         _save(job, state)
+    state.reached = now
     return stop
 
 
-def _every(interval: int, progress: Progress) -> bool:
-    return interval > 0 and progress.update % interval == 0
+def _every(job: Job, state: LoopState, now: float, interval: float) -> bool:
+    """Whether so many updates have passed, or the time that they have of a training with a limit
+    of time."""
+    if interval and job.config.minutes:
+        return now // interval > state.reached // interval
+    return interval > 0 and now % interval == 0
 
 
 def _done(config: Config, progress: Progress) -> bool:
     return (
         progress.update >= config.updates
         or 0 < config.tokens <= progress.tokens
+        or 0 < config.minutes <= progress.seconds / 60
         or 0 < config.patience <= progress.stale
     )
 
@@ -140,6 +151,9 @@ def step(job: Job, state: LoopState) -> None:
     progress.update, progress.position = progress.update + 1, position
     progress.refused = 0 if finite else progress.refused + 1
     state.clock.count(sums, {name: counts.of(name) for name in sums}, counts.targets, norm)
+    if job.config.minutes:
+        state.clock.stamp()
+        progress.seconds = max(job.group.gather(progress.seconds))
     state.whole = True
     ids = _all(job, [number for part in parts for number in part.ids])
     _report(job, progress, ids)

@@ -200,10 +200,11 @@ def progress(before: Path, now: Path) -> None:
 
 
 NUMBERS = {
-    "beta1", "beta2", "clip", "dropout", "end", "epsilon", "factor", "feedforward_dropout",
-    "learning_rate", "length_penalty", "level", "memory", "rate", "rollback_factor", "scale",
-    "smoothing", "temperature", "test", "top_p", "train", "unknown", "validation", "warmup",
-    "weight_decay", "word_dropout",
+    "beta1", "beta2", "clip", "dropout", "end", "epochs", "epsilon", "factor",
+    "feedforward_dropout", "learning_rate", "length_penalty", "level", "memory", "minutes",
+    "rate", "rollback_factor", "save_every", "scale", "smoothing", "temperature", "test",
+    "top_p", "train", "unknown", "validate_every", "validation", "warmup", "weight_decay",
+    "word_dropout",
 }  # fmt: skip
 """Keys of a recipe that need not be whole: one that is has no point in the file."""
 
