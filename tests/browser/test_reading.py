@@ -142,8 +142,10 @@ def test_labels_are_bars(opened: Opened, tmp_path: Path):
     page.wait_for_selector(".chances li")
     bars = page.eval_on_selector_all(
         ".chances li",
-        """all => all.map((each) => [each.textContent, each.querySelector(".chance > span").offsetWidth /
-            each.querySelector(".chance").offsetWidth])""",
+        """all => all.map((each) => {
+            const bar = each.querySelector(".chance");
+            return [each.textContent, bar.firstChild.offsetWidth / bar.offsetWidth];
+        })""",
     )
     assert [text for text, _ in bars] == ["good60.0 %", "bad25.0 %", "odd15.0 %"]
     assert [share for _, share in bars] == pytest.approx([0.6, 0.25, 0.15], abs=0.01)
