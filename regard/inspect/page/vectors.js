@@ -108,7 +108,7 @@
 
   regard.attributionBar = (readings) => {
     const reading = readings.filter((each) => each.attribution).reduce((a, b) => (b.attribution.places.length > a.attribution.places.length ? b : a));
-    return redrawn(() => [make("div", { class: "bar" }, regard.dropdown("One alone", saidOf(reading).map((piece, n) => [n, `${reading.attribution.places[n]}: ${regard.plain(piece)}`]),
+    return redrawn(() => [make("div", { class: "bar" }, regard.dropdown("Contribution to", saidOf(reading).map((piece, n) => [n, `${reading.attribution.places[n]}: ${regard.plain(piece)}`]),
       Math.min(choice.value.said, reading.attribution.places.length - 1), (value) => choice.set({ said: Number(value) })))]);
   };
 
