@@ -220,8 +220,11 @@ def test_two_runs_have_one_set_of_controls_and_a_map_of_the_difference(
     ]
     page = opened(report.write(tmp_path / "page.html", made), "attention")
     assert len(page.query_selector_all("#panel .bar")) == 1
-    page.select_option(".bar label:has-text('Layer') select", "1")
-    page.select_option(".bar label:has-text('Head') select", "1")
+    page.focus(".bar [data-control=Layer]")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.control") == "Layer"
+    assert page.input_value(".bar [data-control=Layer]") == "1"
+    page.select_option(".bar [data-control=Head]", "1")
     page.wait_for_function(
         """[...document.querySelectorAll("figcaption")].filter((each) =>
             each.textContent.includes("layer 1, head 1")).length === 3"""
@@ -233,6 +236,8 @@ def test_two_runs_have_one_set_of_controls_and_a_map_of_the_difference(
     shown = page.inner_text("[data-view=heatmap] .readout >> nth=2").rsplit(" ", 1)[1]
     assert float(shown) == pytest.approx(float((weights[0] - weights[1])[0, 0]), abs=0.01)
     assert len(page.query_selector_all("#pinned .line")) == 3
+    page.click("#tab-tokens")
+    assert page.inner_text("#panel .compared") == "transformer and other say the same."
     page.hover("#pinned [data-marks=s1]")
     assert page.inner_text("#pinned .lit") == "dog"
 

@@ -34,13 +34,11 @@
       const { kind, layer, head, mode } = choice.value;
       const layers = Math.max(...readings.map((reading) => viewOf(reading)?.layers.length ?? 0));
       const heads = Math.max(...layersOf(readings).map((each) => each.shape[0]));
-      const focused = document.activeElement?.closest?.(".bar") === bar ? document.activeElement.dataset.control : null;
-      bar.replaceChildren(
+      regard.controls(bar, () => [
         regard.choice("Attention", kinds(readings).map((k) => [k, k]), kind, (value) => choice.set({ kind: value })),
         regard.dropdown("Layer", range(layers), layer, (value) => choice.set({ layer: Number(value) })),
         regard.dropdown("Head", [...range(heads), [-1, "mean"]], head, (value) => choice.set({ head: Number(value) })),
-        regard.choice("Show as", [["map", "heat map"], ["lines", "lines"]], mode, (value) => choice.set({ mode: value })));
-      if (focused) bar.querySelector(`[data-control="${focused}"]`)?.focus();
+        regard.choice("Show as", [["map", "heat map"], ["lines", "lines"]], mode, (value) => choice.set({ mode: value }))]);
     };
     draw();
     choice.listen(bar, draw);

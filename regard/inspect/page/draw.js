@@ -27,7 +27,7 @@
   regard.choice = (name, options, chosen, pick) => {
     const buttons = options.map(([value, title]) =>
       regard.make("button", {
-        type: "button", text: title, "aria-pressed": String(value === chosen), "data-value": value,
+        type: "button", text: title, "aria-pressed": String(value === chosen), "data-value": value, "data-control": `${name} ${value}`,
         onclick: () => { mark(value); pick(value); },
       }));
     const mark = (value) => buttons.forEach((button, n) =>
@@ -39,10 +39,17 @@
   };
 
   regard.dropdown = (name, options, chosen, pick) => {
-    const select = regard.make("select", { onchange: () => pick(select.value) },
+    const select = regard.make("select", { "data-control": name, onchange: () => pick(select.value) },
       ...options.map(([value, title]) =>
         regard.make("option", { value, text: title, selected: String(value) === String(chosen) ? "" : null })));
     return regard.make("label", null, name, select);
+  };
+
+  // Controls that are made again when something is chosen: what had the focus has it again.
+  regard.controls = (element, build) => {
+    const focused = element.contains(document.activeElement) ? document.activeElement.dataset.control : null;
+    element.replaceChildren(...build());
+    if (focused) [...element.querySelectorAll("[data-control]")].find((each) => each.dataset.control === focused)?.focus();
   };
 
   // A canvas as large as asked for in CSS pixels, sharp on any screen.

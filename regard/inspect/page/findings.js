@@ -114,6 +114,18 @@
     return [`${there.length} ${there.length === 1 ? "token is" : "tokens are"} not in the vocabulary: `, ...pieces.slice(0, 5).flatMap((piece, n) => (n ? [", ", quoted(piece)] : [quoted(piece)])), pieces.length > 5 ? ", …" : "", "."];
   }
 
+  // How the outputs of two or more runs differ.
+  regard.compared = (readings, names) => {
+    const [first, ...others] = readings.map((reading) => regard.plain(reading.output, 1e6));
+    const sentences = others.map((other, n) => {
+      if (other === first) return `${names[0]} and ${names[n + 1]} say the same.`;
+      const [left, right] = [first, other].map((text) => text.split(/\s+/));
+      const alike = left.filter((word, place) => word === right[place]).length;
+      return `${names[0]} and ${names[n + 1]} differ: ${alike} of ${Math.max(left.length, right.length)} words are the same at the same place.`;
+    });
+    return make("p", { class: "compared", text: sentences.join(" ") });
+  };
+
   regard.findings = (reading) => {
     const found = [ablation, survey, chosen, forecast, unsure, beam, lens, unknown].map((each) => each(reading)).filter((each) => each);
     const list = make("ul", null, ...found.map((parts) => make("li", null, ...parts)));

@@ -29,9 +29,9 @@
     const draw = () => {
       const states = readings.flatMap((reading) => reading.states ?? []);
       const { layer, here, shown } = stateOf(states);
-      bar.replaceChildren(
+      regard.controls(bar, () => [
         regard.dropdown("Layer", unique(states.map((s) => s.layer)).map((l) => [l, named(l)]), layer, (value) => choice.set({ layer: value })),
-        regard.choice("Quantity", unique(here.map((s) => s.quantity)).map((q) => [q, q]), shown.quantity, (value) => choice.set({ layer, quantity: value })));
+        regard.choice("Quantity", unique(here.map((s) => s.quantity)).map((q) => [q, q]), shown.quantity, (value) => choice.set({ layer, quantity: value }))]);
     };
     draw();
     choice.listen(bar, draw);

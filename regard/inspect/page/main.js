@@ -82,6 +82,7 @@
     const panel = make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${chosen.view}` },
       make("h2", { text: title, tabindex: "-1" }), bar ? bar(found) : null, columns);
     document.getElementById("views").replaceChildren(panel);
+    if (found.length > 1 && (chosen.view === "tokens" || chosen.view === "numbers")) columns.before(regard.compared(found, names));
     runs.forEach((run, n) => {
       const section = make("section", { "aria-label": run.name }, make("p", { class: "run", text: titled(run) }));
       columns.append(section);

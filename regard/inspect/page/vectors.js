@@ -7,7 +7,7 @@
 
   const redrawn = (build) => {
     const element = make("div");
-    const draw = () => element.replaceChildren(...build());
+    const draw = () => regard.controls(element, build);
     draw();
     choice.listen(element, draw);
     return element;
