@@ -16,7 +16,6 @@ projections around it; so they are multiplied once, and a step has two small pro
 """
 
 import math
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
