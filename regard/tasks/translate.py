@@ -89,7 +89,10 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     config.held_out.check(config.data)
     if recipe.train.patience and not config.held_out.has(config.data, "validation"):
-        raise RecipeError("train.patience: it counts validations, but there is no validation part")
+        raise RecipeError(
+            "train.patience: it counts validations, but there are none: name data.validation, "
+            "or give held_out.validation a share"
+        )
     check_choices(config.output.choices != "", config.search)
     pairs.check_files(config.data)
     # A table of positions must be as long as what the data and the output's bound allow.
