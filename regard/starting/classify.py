@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
-from regard.starting.budget import training
+from regard.starting.sizing import batch, held_out, training, up
 from regard.starting.table import Column, Table, shown
 
 LABELS = frozenset(
@@ -15,6 +14,8 @@ LABELS = frozenset(
     "language genre type emotion".split()
 )
 TEXTS = frozenset("text texts sentence review comment body content message tweet document".split())
+RARE = 0.1
+"""Where a larger share of words stands there once, words are cut into pieces."""
 CUT = 400
 """Tokens of a text that are read at most: what follows seldom changes its label."""
 
@@ -138,7 +139,7 @@ def _sections(
     data += found.keys((label, text), ("label", "text"))
     spaced = measures.blanks(text.cells[:1000]) > 0.03 or text.words > 3
     tokens = sizes if spaced else measures.lengths([*map(len, text.cells)], "characters")
-    longest = min(CUT, -(-int(1.3 * tokens.most) // 10) * 10)
+    longest = min(CUT, up(1.3 * tokens.most, 10))
     data += [
         Key("max_length", longest, f"tokens; 95 % of the texts have at most {tokens.most:,} {tokens.unit}"),
         Key("on_too_long", "cut"),
@@ -146,33 +147,36 @@ def _sections(
     if found.sample.broken or found.uneven:
         data.append(Key("on_bad_line", "skip", f"{found.sample.broken + found.uneven:,} rows cannot be read"))
     epoch = tokens.total / found.sample.share
-    made, train = training(epoch, metric="accuracy", rate=0.002)
+    size = batch(epoch)
     return [
         Section("", (Key("task", "classify"),)),
         Section("data", tuple(data)),
         *held_out(files, "equal texts stay together"),
         Section("tokenizer", _tokenizer(text, spaced)),
-        made,
+        Section("batch", (Key("tokens", size),)),
         Section("model", (Key("dim", 100), Key("scale", False))),
         Section("model.encoder", (Key("kind", "rnn"), Key("layers", 1), Key("dropout", 0.3))),
         Section("model.head", (Key("pooling", "max"), Key("dropout", 0.3))),
-        *train,
+        *training(epoch, size, metric="accuracy", rate=0.002),
     ]
 
 
 def _tokenizer(text: Column, spaced: bool) -> tuple[Key, ...]:
+    """Whole words, if most of them come again; pieces of them otherwise."""
     if not spaced:
         return (Key("kind", "character", "words are not parted by blanks"),)
-    known = measures.vocabulary(text.cells)
-    size = max(1000, min(20000, -(-known // 1000) * 1000))
-    why = f"{known:,} words stand there twice at least"
+    known, once = measures.vocabulary(text.cells)
+    if once > RARE:
+        size = max(1000, min(8000, up(known, 500)))
+        return (
+            Key("kind", "bpe", f"{once:.0%} of the words stand there once: pieces of words"),
+            Key("vocabulary", size),
+            Key("lowercase", True),
+        )
     return (
-        Key("kind", "word"), Key("split", "punctuation"), Key("lowercase", True),
-        Key("vocabulary", size, why), Key("min_frequency", 2),
-    )  # fmt: skip
-
-
-def held_out(files: dict[str, Any], why: str) -> list[Section]:
-    """Shares of the training files for the parts that have none."""
-    keys = [Key(part, 0.1) for part in ("validation", "test") if part not in files]
-    return [Section("held_out", tuple(keys), why)] if keys else []
+        Key("kind", "word"),
+        Key("split", "punctuation"),
+        Key("lowercase", True),
+        Key("vocabulary", max(1000, min(20000, up(known, 1000))), f"{known:,} words come again"),
+        Key("min_frequency", 2),
+    )

@@ -104,10 +104,11 @@ def repeated(values: Iterable[str]) -> int:
     return count
 
 
-def vocabulary(texts: Iterable[str]) -> int:
-    """Words that stand there twice at least."""
+def vocabulary(texts: Iterable[str]) -> tuple[int, float]:
+    """Words that stand there twice at least, and the share of words that do not."""
     seen = Counter(word for text in texts for word in words(text))
-    return sum(count > 1 for count in seen.values())
+    again = sum(count > 1 for count in seen.values())
+    return again, (len(seen) - again) / max(1, sum(seen.values()))
 
 
 def drawn(text: str) -> bool:

@@ -1,0 +1,163 @@
+"""Running text, or a text on each line."""
+
+import bz2
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.readers import suffix
+from regard.errors import RecipeError, UserError
+from regard.starting import Asked, Draft, Key, Section, measures, table
+from regard.starting.sample import Sample, take
+from regard.starting.sizing import batch, held_out, training, up
+from regard.starting.table import Table
+
+SMALL = 4_000_000
+"""Characters up to which a model reads character by character."""
+WRAP = 1000
+"""Characters after which long lines are cut."""
+STREAMS, LENGTH = 32, 64
+PIECE = 4.5
+"""Characters of a piece of a word, about."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Lines, as far as they were looked at."""
+
+    sample: Sample
+    lines: Sequence[str]
+    keys: Sequence[Key]
+    said: Sequence[str]
+    line: bool
+    """Whether every line is a text of its own."""
+
+    @property
+    def characters(self) -> int:
+        return round(sum(len(line) + 1 for line in self.lines) / self.sample.share)
+
+
+def fits(asked: Asked) -> float:
+    """A plain text that is no table."""
+    try:
+        sample = take(asked.files[0])
+    except UserError:
+        return 0.0
+    plain = suffix(sample.path) in (".txt", ".text", ".md", "")
+    return 0.6 if plain and table.attempt(sample) is None else 0.1
+
+
+def look(asked: Asked, base: Path) -> Draft:
+    """What is said, character by character or piece by piece."""
+    files = table.parts(asked.files)
+    found = _read(files["train"][0], asked.columns)
+    sizes = measures.lengths([*map(len, found.lines)], "characters")
+    total, speech = found.characters, measures.language(found.lines)
+    known = Counter(letter for line in found.lines for letter in line)
+    scores = _references(found.lines, known)
+    said = [
+        *found.said,
+        f"  {total:,} characters, {len(known):,} of them unlike{f', {speech}' if speech else ''}",
+        f"  lines: {sizes}",
+    ]
+    wrapped = not found.line and sizes.longest > max(10 * WRAP, 0.02 * total)
+    if wrapped:
+        said.append(f"  a line of {sizes.longest:,} characters is cut at blanks, so that its end can be held out")
+    facts = {
+        "file": str(found.sample.path), "characters": total, "lines": found.sample.count,
+        "sampled": not found.sample.whole, "distinct": len(known), "language": speech,
+        "lengths": sizes.as_dict(), "bom": found.sample.bom, "crlf": found.sample.crlf,
+    }  # fmt: skip
+    return Draft(
+        title=f"{total:,} characters of {'texts, one a line' if found.line else 'running text'}",
+        facts=facts,
+        seen=said,
+        sections=_sections(found, files, base, sizes, total, wrapped),
+        reference=[
+            f"{scores['bz2']:.2f} bits per character by bzip2, which learns while it reads",
+            f"{scores['unigram']:.2f} bits per character by counting characters",
+        ],
+        scores=scores,
+    )
+
+
+def _read(path: Path, given: Sequence[str]) -> Text:
+    """The lines of a plain file, or one column of a table."""
+    sample = take(path)
+    if suffix(path) in (".tsv", ".csv", ".jsonl") or given:
+        found = table.attempt(sample)
+        if found is None:
+            raise UserError(f"{path}: it is no table")
+        return _column(found, given)
+    about = "" if sample.whole else "about "
+    said = [f"{path}: {about}{sample.count:,} lines, {table.encoding(sample)}"]
+    if not sample.whole:
+        said.append(f"  only the first {len(sample.lines):,} lines were looked at")
+    return Text(sample, sample.lines, (), said, _list(sample.lines))
+
+
+def _list(lines: Sequence[str]) -> bool:
+    """Whether lines are names or the like: short, none of them empty, nearly all unlike."""
+    full = [line for line in lines if line.strip()]
+    short = sum(map(len, full)) < 30 * len(full)
+    return len(full) >= 0.99 * len(lines) and short and len({*full}) > 0.9 * len(full) > 20
+
+
+def _column(found: Table, given: Sequence[str]) -> Text:
+    if len(given) > 1:
+        raise RecipeError(f"--columns: a text has 1 column, not {len(given)}")
+    prose = sorted((c for c in found.columns if c.prose), key=lambda column: -column.characters)
+    if not prose and not given:
+        raise UserError(f"{found.path}: no column has texts")
+    chosen = found.column(given[0]) if given else prose[0]
+    said = [*found.said(), f"  texts: {chosen.called}"]
+    return Text(found.sample, chosen.cells, found.keys((chosen,), ("text",)), said, True)
+
+
+def _references(lines: Sequence[str], known: Counter[str]) -> dict[str, float]:
+    """Bits per character: −Σ p log₂ p, and of a packed copy."""
+    total = sum(known.values())
+    entropy = -sum(n / total * math.log2(n / total) for n in known.values())
+    text = "\n".join(lines)
+    return {"unigram": entropy, "bz2": 8 * len(bz2.compress(text.encode())) / max(1, len(text))}
+
+
+def _sections(
+    found: Text,
+    files: dict[str, list[Path]],
+    base: Path,
+    sizes: measures.Lengths,
+    total: int,
+    wrapped: bool,
+) -> list[Section]:
+    data = [Key(part, table.named(names, base)) for part, names in files.items()]
+    data += found.keys
+    if wrapped:
+        data.append(Key("wrap", WRAP, "characters; longer lines are cut at blanks"))
+    if found.line:
+        data.append(Key("max_length", max(16, up(1.5 * sizes.most, 10)), "tokens of a line"))
+        data.append(Key("on_too_long", "cut"))
+    if found.sample.broken:
+        data.append(Key("on_bad_line", "skip", f"{found.sample.broken:,} lines cannot be read"))
+    small = total <= SMALL
+    tokens = total if small else total / PIECE
+    size = batch(tokens, 4096) if found.line else min(STREAMS * LENGTH, max(256, up(tokens / 60, 64)))
+    streams = max(4, size // LENGTH)
+    pieces = (Key("kind", "bpe"), Key("vocabulary", 8000))
+    return [
+        Section("", (Key("task", "language_model"), Key("unit", "line" if found.line else "stream"))),
+        Section("data", tuple(data)),
+        *held_out(files, "the last part of the text" if not found.line else "", 0.1),
+        Section("tokenizer", (Key("kind", "character"),) if small else pieces),
+        Section("batch", (Key("tokens", size),))
+        if found.line
+        else Section("stream", (Key("streams", streams), Key("length", LENGTH))),
+        Section("model", (Key("dim", 256 if total < 1_000_000 else 384), Key("tie", "none"))),
+        Section("model.decoder", (Key("kind", "rnn"), Key("layers", 2), Key("dropout", 0.4))),
+        Section("model.head", (Key("smoothing", 0.0), Key("bias", True))),
+        *training(
+            tokens, size if found.line else streams * LENGTH, metric="bits_per_character", rate=0.002
+        ),
+    ]

@@ -1,0 +1,265 @@
+"""Words with tags: CoNLL of any number of columns, CoNLL-U, or lists in JSONL."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data import fasta
+from regard.data.cells import is_number
+from regard.data.readers import suffix
+from regard.errors import RecipeError, UserError
+from regard.starting import Asked, Draft, Key, Section, measures, table
+from regard.starting.sample import Sample, take
+from regard.starting.sizing import batch, held_out, training, up
+
+CONLLU = 10
+"""Columns of CoNLL-U, of which the second is the word and the fourth its part of speech."""
+EVEN = 0.9
+"""The least share of lines with the same number of columns."""
+LONG = 1000
+"""Words of a sentence, which nobody says: the file has no empty lines between sentences."""
+WRAP = 40
+"""Words after which such a text is cut, at the next end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Sentences, as far as they were looked at."""
+
+    sample: Sample
+    sentences: list[list[tuple[str, str]]]
+    width: int
+    """Columns; 0 of JSONL."""
+    columns: Sequence[str]
+    """As the recipe names them; nothing where its defaults are right."""
+
+    @property
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        return (pair for sentence in self.sentences for pair in sentence)
+
+
+def fits(asked: Asked) -> float:
+    """Sure of CoNLL-U, and where empty lines part runs of lines with few values at their ends."""
+    file = asked.files[0]
+    if suffix(file) in (".conllu", ".conll", ".iob", ".bio"):
+        return 0.95
+    try:
+        found = _read(file, asked.columns)
+    except UserError:
+        return 0.0
+    pairs = list(found.pairs)
+    tags = {tag for _, tag in pairs}
+    spaced = len(found.sentences) > 1
+    alike = found.width == 0 or (found.width > 1 and spaced)
+    return 0.9 if alike and len(pairs) > 2 * len(tags) and len(tags) < 500 else 0.1
+
+
+def look(asked: Asked, base: Path) -> Draft:
+    """A tag for each word."""
+    files = table.parts(asked.files)
+    found = _read(files["train"][0], asked.columns)
+    counts = Counter(tag for _, tag in found.pairs)
+    sizes = measures.lengths([*map(len, found.sentences)], "words")
+    spans = _spans(counts)
+    sample = found.sample
+    total = round(len(found.sentences) / sample.share)
+    about = "" if sample.whole else "about "
+    said = [
+        f"{sample.path}: {about}{total:,} sentences of words in {found.width or 'lists of'} columns, "
+        f"{table.encoding(sample)}"
+        if found.width
+        else f"{sample.path}: {about}{total:,} sentences in JSONL, {table.encoding(sample)}",
+        f"  {len(counts)} tags{spans}: {_listed(counts)}",
+        f"  sentences: {sizes}",
+    ]
+    if not sample.whole:
+        said.append(f"  only the first {len(found.sentences):,} sentences were looked at")
+    if sizes.longest > LONG:
+        said.append("  no empty lines part sentences: texts are cut after the next full stop")
+    again = measures.repeated(" ".join(word for word, _ in each) for each in found.sentences)
+    if again:
+        said.append(f"  {again:,} sentences stand there more than once: equal ones stay in one part")
+    scores = _references(found, counts)
+    facts = {
+        "file": str(sample.path), "sentences": total, "sampled": not sample.whole,
+        "columns": found.width, "tags": dict(counts.most_common(100)), "spans": bool(spans),
+        "lengths": sizes.as_dict(), "repeated": again, "bom": sample.bom, "crlf": sample.crlf,
+    }  # fmt: skip
+    return Draft(
+        title=f"{total:,} sentences, {len(counts)} tags{spans}",
+        facts=facts,
+        seen=said,
+        sections=_sections(found, files, base, counts, sizes),
+        reference=[
+            f"accuracy {scores['word']:.1%} by taking the tag that a word has most often",
+            f"accuracy {scores['majority']:.1%} by always taking the most frequent tag",
+        ],
+        scores=scores,
+    )
+
+
+def _listed(counts: Counter[str]) -> str:
+    most = [f"{tag} {count:,}" for tag, count in counts.most_common(8)]
+    return ", ".join(most) + (", …" if len(counts) > len(most) else "")
+
+
+def _spans(counts: Counter[str]) -> str:
+    """Whether tags begin and continue names: B-PER, I-PER, O."""
+    begins = [tag for tag in counts if tag[:2] in ("B-", "I-", "E-", "S-", "L-", "U-")]
+    return " of spans" if begins and len(begins) + 1 >= len(counts) else ""
+
+
+def _read(path: Path, given: Sequence[str]) -> Tagged:
+    """The sentences of a file."""
+    if suffix(path) in fasta.SUFFIXES:
+        raise UserError(f"{path}: for FASTA see the recipe protein-structure: regard keys tag")
+    sample = take(path)
+    if suffix(path) == ".jsonl" or sample.lines[0].lstrip().startswith("{"):
+        return _json(sample, given)
+    rows = [[*_cells(lines)] for lines in _paragraphs(sample.lines)]
+    widths = Counter(len(row) for rows_ in rows for row in rows_)
+    width, alike = widths.most_common(1)[0] if widths else (0, 0)
+    if width < 2 or alike < EVEN * widths.total():
+        raise UserError(f"{path}: no words with tags: a word and its tag are wanted on each line")
+    word, tag, columns = _places(path, width, given, rows)
+    sentences = [
+        [(row[word], row[tag]) for row in rows_ if len(row) == width] for rows_ in rows
+    ]
+    return Tagged(sample, [each for each in sentences if each], width, columns)
+
+
+def _paragraphs(lines: Sequence[str]) -> Iterator[list[str]]:
+    found: list[str] = []
+    for line in (*lines, ""):
+        if line.strip():
+            found.append(line)
+        elif found:
+            yield found
+            found = []
+
+
+def _cells(lines: Sequence[str]) -> Iterator[list[str]]:
+    for line in lines:
+        cells = line.split("\t") if "\t" in line else line.split()
+        comment = line.startswith(("#", "-DOCSTART-")) and len(cells) != 2
+        wide = len(cells) == CONLLU and not cells[0].isdigit()
+        if not (comment or line.startswith("-DOCSTART-") or wide):
+            yield cells
+
+
+def _places(
+    path: Path, width: int, given: Sequence[str], rows: Sequence[Sequence[list[str]]]
+) -> tuple[int, int, Sequence[str]]:
+    """Where word and tag stand, from 0, and how a recipe says so."""
+    if suffix(path) == ".conllu" and not given:
+        return 1, 3, ()
+    if given:
+        try:
+            places = [int(each) for each in given]
+        except ValueError:
+            raise RecipeError(
+                f"--columns: {','.join(given)}: numbers are wanted, from 1, -1 for the last"
+            ) from None
+        places = [1, *places] if len(places) == 1 else places
+        if len(places) != 2 or not all(0 < abs(place) <= width for place in places):
+            raise RecipeError(f"--columns: WORD,TAG are wanted, from 1 to {width}")
+        word, tag = places
+        return word - (word > 0), tag - (tag > 0), given
+    first = [row[0] for rows_ in rows[:50] for row in rows_ if len(row) == width]
+    if width == CONLLU and all(map(str.isdigit, first)):
+        return 1, 3, ("2", "4")
+    if width > 2 and all(map(str.isdigit, first)):
+        return 1, width - 1, ("2", "-1")
+    return 0, width - 1, ()
+
+
+def _json(sample: Sample, given: Sequence[str]) -> Tagged:
+    """Lists of words and of tags."""
+    names = tuple(given) or ("words", "tags")
+    records = []
+    for line in filter(str.strip, sample.lines):
+        try:
+            records.append(json.loads(line))
+        except (ValueError, RecursionError):
+            continue
+    lists = Counter(
+        key for each in records if isinstance(each, dict) for key, v in each.items() if isinstance(v, list)
+    )
+    if not given and not set(names) <= lists.keys():
+        words = next((key for key in ("tokens", "words", "text", "sentence") if key in lists), "")
+        tags = next((k for k in ("ner_tags", "pos_tags", "upos", "labels", "tags") if k in lists), "")
+        names = (words, tags)
+    if not all(name in lists for name in names):
+        known = ",".join(lists) or "none"
+        raise UserError(f"{sample.path}: which keys are words and tags? Say by --columns WORDS,TAGS; lists: {known}")
+    found = []
+    for each in records:
+        words_, tags_ = (each.get(name, []) for name in names)
+        if len(words_) == len(tags_) and words_:
+            found.append([(str(w), str(t)) for w, t in zip(words_, tags_, strict=True)])
+    return Tagged(sample, found, 0, () if names == ("words", "tags") else names)
+
+
+def _references(found: Tagged, counts: Counter[str]) -> dict[str, float]:
+    """The tag that a word has most often, counted in four fifths of the sentences."""
+    by_word: dict[str, Counter[str]] = defaultdict(Counter)
+    tried: list[tuple[str, str]] = []
+    for sentence in found.sentences:
+        if len(found.sentences) >= 10 and measures.drawn(" ".join(word for word, _ in sentence)):
+            tried += sentence
+        else:
+            for word, tag in sentence:
+                by_word[word][tag] += 1
+    usual = counts.most_common(1)[0][0]
+    best = {word: tags.most_common(1)[0][0] for word, tags in by_word.items()}
+    tried = tried or list(found.pairs)
+    right = sum(best.get(word, usual) == tag for word, tag in tried)
+    return {"word": right / len(tried), "majority": counts[usual] / sum(counts.values())}
+
+
+def _sections(
+    found: Tagged,
+    files: dict[str, list[Path]],
+    base: Path,
+    counts: Counter[str],
+    sizes: measures.Lengths,
+) -> list[Section]:
+    data = [Key(part, table.named(names, base)) for part, names in files.items()]
+    if found.columns:
+        data.append(Key("columns", found.columns))
+    wrapped = sizes.longest > LONG
+    if wrapped:
+        data.append(Key("wrap", WRAP, "words; longer ones are cut after the next full stop"))
+    most = 4 * WRAP if wrapped else max(32, up(1.5 * sizes.most, 16))
+    data.append(Key("max_length", most, f"tokens; 95 % of the sentences have at most {sizes.most} words"))
+    data.append(Key("on_too_long", "cut"))
+    if found.sample.broken:
+        data.append(Key("on_bad_line", "skip", f"{found.sample.broken:,} lines cannot be read"))
+    words = sizes.total / found.sample.share
+    size = batch(words, 1024)
+    known, _ = measures.vocabulary(word for word, _ in found.pairs)
+    numbers = all(map(is_number, counts)) and len(counts) > 20
+    return [
+        Section("", (Key("task", "tag"), Key("characters", True, "spelling tells much of unknown words"))),
+        Section("data", tuple(data)),
+        *held_out(files, "equal sentences stay together"),
+        *([Section("labels", (Key("kind", "real"),))] if numbers else []),
+        Section(
+            "tokenizer",
+            (
+                Key("kind", "word"), Key("lowercase", True),
+                Key("vocabulary", max(1000, min(20000, up(known, 1000)))), Key("min_frequency", 2),
+            ),
+        ),
+        Section("batch", (Key("tokens", size),)),
+        Section("model", (Key("dim", 128), Key("scale", False))),
+        Section("model.input", (Key("kind", "words"), Key("dropout", 0.3), Key("unknown", 0.1))),
+        Section("model.encoder", (Key("kind", "rnn"), Key("layers", 2), Key("dropout", 0.3))),
+        Section(
+            "model.head",
+            (Key("crf", len(counts) <= 50 and not numbers), Key("dropout", 0.3)),
+        ),
+        *training(words, size, metric="mse" if numbers else "accuracy", rate=0.003),
+    ]  # fmt: skip
