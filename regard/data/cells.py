@@ -2,12 +2,12 @@
 
 import csv
 import difflib
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from regard.data.delimiters import is_number as is_number
 from regard.data.readers import Finding, excerpt
 from regard.errors import UserError
 
@@ -89,11 +89,3 @@ def _place(where: str, header: list[str], name: str) -> int:
         hint = f"columns may lie between other characters: data.separator = {other!r}"
     there = hint or f"it reads: {', '.join(header)}"
     raise UserError(f"{where}: the header has {which} “{name}”; {there}")
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a finite number, spelt as in data rather than in a program."""
-    try:
-        return math.isfinite(float(text)) and "_" not in text
-    except ValueError:
-        return False

@@ -1,107 +1,307 @@
-"""Tables as they come: what stands between their columns, and whether the first line names them.
+"""Rows of several columns: one table (TSV, CSV, JSONL), or a plain file for each column.
 
-A delimiter fits where the same number of columns, two at least, comes of nearly every line. Tabs
-are looked for first, then semicolons and bars: text seldom has as many of these in every line. Cells
-between tabs are taken as they are; between other characters they may be quoted, as in CSV.
+What stands between the columns of a table is found in it (`delimiters`), if a recipe does not say so.
+A line break inside a quoted cell, or in a text of JSON, is read as a blank: a text is one line.
 """
 
 import csv
-from collections import Counter
+import json
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
-from regard.data.cells import is_number
-from regard.errors import RecipeError
-
-DELIMITERS = {"tab": "\t", "semicolon": ";", "pipe": "|", "comma": ","}
-"""By name, in the order in which they are looked for."""
-USUAL = {".tsv": "\t", ".csv": ","}
-"""What a suffix promises."""
-ALIKE = 0.9
-"""The least share of rows with the same number of columns."""
-LOOKED = 200
-"""Rows that are looked at."""
-LONG = 40
-"""No name of a column has more characters."""
-NAMES = frozenset(
-    "id label labels class category sentiment tag tags intent topic rating stars score text texts "
-    "sentence review comment body content message tweet title question answer source target src tgt "
-    "input output date time timestamp day month year value lang language word token".split()
+from regard.data import delimiters
+from regard.data.readers import (
+    Broken,
+    Finding,
+    Policy,
+    Report,
+    Row,
+    aligned,
+    check,
+    excerpt,
+    forbidden,
+    lines,
+    suffix,
+    usable,
 )
-"""Words that columns are often called by."""
+from regard.errors import RecipeError, UserError
+
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
+"""Suffixes of files that have all columns."""
+BREAKS = re.compile(r"\r\n?|\n")
+Name = str | int
+"""Of a column: what the header or a JSON object calls it, or its number, from 1 (-1: the last)."""
 
 
-class Shape(NamedTuple):
-    """How a table is written."""
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a recipe says of a table."""
 
-    delimiter: str
-    width: int
-    """Columns of nearly every row."""
+    columns: tuple[Name, ...]
+    """Those that are read, in this order."""
+    header: bool = False
+    """Whether the first line names them."""
+    delimiter: str = "auto"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return called(self.columns)
+
+    @property
+    def by_number(self) -> bool:
+        return all(map(_numbered, self.columns))
+
+    def places(self, path: Path, cells: Sequence[str]) -> list[int]:
+        """Where in a row the columns stand; `cells` are those of its first line."""
+        return [self._place(path, each, cells) for each in self.columns]
+
+    def _place(self, path: Path, column: Name, cells: Sequence[str]) -> int:
+        if self.header and cells.count(str(column)) == 1:
+            return cells.index(str(column))
+        if _numbered(column):
+            number = int(column)
+            if not 0 < abs(number) <= len(cells):
+                raise UserError(f"{path}:1: there is no column {number}: the line has {len(cells)}")
+            return number - (number > 0) if number > 0 else len(cells) + number
+        which = "two columns" if column in cells else "no column"
+        raise UserError(
+            f"{path}:1: the header has {which} “{column}”; it reads: "
+            f"{', '.join(cells)}; say by data.columns which are meant"
+        )
+
+    def fits(self, row: list[str]) -> bool:
+        """Whether a row may be one of the table, as far as a single one tells."""
+        if self.by_number:
+            return len(row) >= max(2, *(abs(int(each)) for each in self.columns))
+        return len(row) == len(self.columns)
 
 
-def character(name: str) -> str:
-    """What stands between columns, by its name in a recipe."""
-    found = DELIMITERS.get(name, name)
-    if len(found) != 1 or found in '"\r\n':
-        known = ", ".join(map(repr, DELIMITERS))
-        raise RecipeError(f"delimiter: {name!r} is neither one of {known} nor one character")
+def called(columns: Sequence[Name]) -> tuple[str, ...]:
+    """What messages call columns."""
+    return tuple(f"column {each}" if _numbered(each) else str(each) for each in columns)
+
+
+def _numbered(column: Name) -> bool:
+    return isinstance(column, int) or column.removeprefix("-").isdecimal()
+
+
+def parallel(
+    paths: Sequence[Path],
+    columns: tuple[Name, ...],
+    policy: Policy,
+    report: Report,
+    *,
+    header: bool = False,
+    delimiter: str = "auto",
+) -> Iterator[Row]:
+    """Rows of `len(columns)` fields, with the number of the line on which each begins.
+
+    Either one table, or as many plain files as columns, whose lines belong together. The columns of
+    a table go by position, by number, or with `header` by the names in the first line; those of
+    JSONL by key.
+    """
+    for path in paths:
+        check(path)
+    broken: Broken = {}
+    layout = Layout(columns=columns, header=header, delimiter=delimiter)
+    kinds = {suffix(path) for path in paths} & {*TABLES}
+    rows: Iterable[Row]
+    if kinds and len(paths) > 1:
+        raise UserError(
+            f"{', '.join(map(str, paths))}: give one {kinds.pop()} file that has all columns "
+            "or one plain text file for each column"
+        )
+    if len(paths) == 1 and (kinds or _is_table(layout)):
+        rows = _one(paths[0], layout, broken)
+    elif len(paths) == len(columns):
+        rows = aligned(paths, broken)
+    else:
+        raise UserError(
+            f"{len(paths)} plain text files for the {len(columns)} columns "
+            f"{', '.join(layout.names)}: give one file for each"
+        )
+    return usable(rows, broken, paths, layout.names, policy, report)
+
+
+def _is_table(layout: Layout) -> bool:
+    """Whether a file of any name must be one: it has to have several columns, or they are said."""
+    return len(layout.columns) > 1 or layout.delimiter != "auto" or isinstance(layout.columns[0], int)
+
+
+def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
+    if suffix(path) in (".jsonl", ".ndjson"):
+        return _json(path, layout, broken)
+    first = list(islice(lines(path, {}), delimiters.LOOKED))
+    start = next((line for line in first if line.strip()), "")
+    if suffix(path) not in TABLES and start.startswith("{") and isinstance(_object(start), dict):
+        return _json(path, layout, broken)
+    fits = layout.fits
+    if layout.header:
+        fits = _like_header(path, first, layout)
+    delimiter = delimiters.settled(layout.delimiter, suffix(path), first, fits)
+    _check_width(path, first, delimiter, layout)
+    return _table(path, layout, broken, delimiter)
+
+
+def _like_header(path: Path, first: Sequence[str], layout: Layout) -> "delimiters.Fits":
+    """A row fits that has as many columns as names that the header has, if it has those wanted."""
+    widths = set()
+    for delimiter in delimiters.DELIMITERS.values():
+        names = next(delimiters.cut(first, delimiter), [])
+        try:
+            layout.places(path, names)
+        except UserError:
+            continue
+        widths.add(len(names))
+    return lambda row: len(row) in widths
+
+
+def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layout) -> None:
+    """Refuse a table of which no row can be read, with the key that would let it be."""
+    rows = [row for row in delimiters.cut(first, delimiter) if any(map(str.strip, row))]
+    if layout.header or not rows or any(map(layout.fits, rows)):
+        return
+    width, wanted = len(rows[0]), len(layout.columns)
+    if (other := delimiters.others(first, delimiter)) and width < 2:
+        name = delimiters.called(delimiter)
+        raise UserError(f"{path}:1: one column, with {name}s between columns{other}")
+    if suffix(path) not in TABLES and width < 2:
+        raise UserError(
+            f"1 plain text files for the {wanted} columns {', '.join(layout.names)}: give one file for "
+            f"each, or a table; nothing cuts the lines of {path} into columns"
+        )
+    if width > wanted and not layout.by_number:
+        numbers = [*range(1, wanted + 1)]
+        raise UserError(
+            f"{path}:1: {width} columns instead of {wanted} ({', '.join(layout.names)}): say by "
+            f"data.columns which are meant, such as {numbers}"
+        )
+
+
+def _json(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
+    if numbers := [each for each in layout.columns if isinstance(each, int)]:
+        raise RecipeError(f"data.columns: {path} is JSONL: its columns go by key, not {numbers[0]}")
+    columns = tuple(map(str, layout.columns))
+    nothing = ("",) * len(columns)
+    for number, line in enumerate(lines(path, broken), 1):
+        fields = _values(line, columns) if line.strip() else nothing
+        if isinstance(fields, str):
+            broken[number] = Finding(path, number, fields, excerpt(line))
+            fields = nothing
+        yield number, fields
+
+
+def _object(line: str) -> object:
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
     return found
 
 
-def called(delimiter: str) -> str:
-    """The name of a delimiter, or the character itself."""
-    return next((name for name, each in DELIMITERS.items() if each == delimiter), delimiter)
-
-
-def cut(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
-    """The rows of lines that hold a table; where it is not well formed, as far as it goes."""
-    if delimiter == "\t":
-        yield from (line.split("\t") for line in lines)
-        return
+def _values(line: str, columns: tuple[str, ...]) -> tuple[str, ...] | str:
+    """The columns' values in a JSON object, numbers as they are written; or what is wrong."""
     try:
-        yield from csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
-    except csv.Error:
-        return
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    if not isinstance(record, dict):
+        return "not a JSON object"
+    fields = []
+    for column in columns:
+        if column not in record:
+            return f"no key “{column}”"
+        value = record[column]
+        if isinstance(value, int | float):
+            value = json.dumps(value)
+        if not isinstance(value, str):
+            return f"“{column}” is not text"
+        value = one_line(value)
+        if defect := forbidden(value):
+            return defect[0]
+        fields.append(value)
+    return tuple(fields)
 
 
-def shape(lines: Sequence[str], delimiter: str) -> tuple[Shape, float]:
-    """The width of most rows, and the share of rows that have it."""
-    rows = [row for row in cut(lines[:LOOKED], delimiter) if any(map(str.strip, row))]
-    if not rows:
-        return Shape(delimiter, 0), 0.0
-    [(width, count)] = Counter(map(len, rows)).most_common(1)
-    return Shape(delimiter, width), count / len(rows)
+def one_line(text: str) -> str:
+    """A text whose line breaks have become blanks."""
+    return BREAKS.sub(" ", text)
 
 
-def guess(lines: Sequence[str]) -> Shape | None:
-    """How a table is written, if lines hold one. A single line says little: two are wanted."""
-    full = [line for line in lines[: 2 * LOOKED] if line.strip()]
-    found = [shape(full, each) for each in DELIMITERS.values()]
-    fits = [(share, made) for made, share in found if made.width > 1 and share >= ALIKE]
-    if len(full) < 2 or not fits:
-        return None
-    return max(fits, key=lambda each: each[0])[1]  # the first of the best
+def _table(path: Path, layout: Layout, broken: Broken, delimiter: str) -> Iterator[Row]:
+    nothing = ("",) * len(layout.columns)
+    stream = lines(path, broken)
+    first, width, places = 1, len(layout.columns), list(range(len(layout.columns)))
+    if layout.header:
+        taken: list[str] = []
+        source = (line.removesuffix("\n") for line in _take(deque(), stream, taken))
+        names = next(delimiters.cut(source, delimiter), [])
+        first, width, places = 1 + len(taken), len(names), layout.places(path, names)
+    elif layout.by_number:
+        width = 0
+    for number, fields in _split(stream, path, first, width, broken, delimiter):
+        full = any(map(str.strip, fields))
+        if full and not width:
+            width, places = len(fields), layout.places(path, fields)
+        if len(fields) == width:
+            yield number, tuple(fields[i] for i in places)
+        else:
+            if full:
+                what = f"{len(fields)} columns instead of {width}"
+                broken[number] = Finding(path, number, what, excerpt(" | ".join(fields)))
+            yield number, nothing
 
 
-def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names columns: its cells are short, all unlike each other, and either one
-    is a usual name, or a number stands below it, or what repeats below it never is what it says."""
-    if len(rows) < 2:
-        return False
-    first, rest = [cell.strip() for cell in rows[0]], rows[1 : LOOKED + 1]
-    if len({*first}) < len(first) or not all(0 < len(cell) <= LONG for cell in first):
-        return False
-    if any(map(is_number, first)):
-        return False
-    columns = [[row[n].strip() for row in rest if n < len(row)] for n in range(len(first))]
-    return any(_names(*each) for each in zip(first, columns, strict=True))
+def _split(
+    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """(number, fields) of each row; `width` is how many they should be, 0 for any."""
+    if delimiter == "\t":
+        return ((number, line.split("\t")) for number, line in enumerate(stream, first))
+    return _quoted(stream, path, first, width, broken, delimiter)
 
 
-def _names(name: str, below: Sequence[str]) -> bool:
-    """Whether a cell names what stands below it."""
-    if name in below:
-        return False
-    words = name.lower().replace("_", " ").replace("-", " ").split()
-    numbers = sum(map(is_number, below)) / max(1, len(below))
-    repeats = len(below) >= 20 and len({*below}) <= len(below) / 10
-    return not NAMES.isdisjoint(words) or numbers > ALIKE or repeats
+def _quoted(
+    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Records of CSV, each under the number of its first line.
+
+    A quote that is never closed would swallow the good lines that follow: when what it spans
+    is no record, only its first line is given up, and reading goes on from the second.
+    """
+    ahead: deque[str] = deque()
+    number = first
+    while True:
+        taken: list[str] = []
+        what = "quote that is not closed"
+        try:
+            reader = csv.reader(_take(ahead, stream, taken), delimiter=delimiter, strict=True)
+            fields = next(reader, [])
+        except csv.Error as error:
+            fields, what = [], f"not CSV ({error})"
+        if not taken:
+            return
+        if len(taken) > 1 and (not fields or width not in (0, len(fields))):
+            ahead.extendleft(reversed(taken[1:]))
+            del taken[1:]
+            what, fields = "quote that is not closed", []
+        if len(taken) > 1:
+            fields = [*map(one_line, fields)]
+            if inside := [n for n in range(number, number + len(taken)) if n in broken]:
+                broken[number], fields = broken.pop(inside[0]), []  # one of its lines is no text
+        elif not fields and taken[0].strip():
+            broken[number] = Finding(path, number, what, excerpt(taken[0]))
+        yield number, fields
+        width = width or len(fields)
+        number += len(taken)
+
+
+def _take(ahead: deque[str], stream: Iterator[str], taken: list[str]) -> Iterator[str]:
+    """The lines put back, then those of the stream; each is noted in `taken`."""
+    while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
+        taken.append(line)
+        yield line + "\n"

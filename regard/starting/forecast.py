@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import clock, dates, series, tables
+from regard.data import clock, dates, delimiters, series
 from regard.data.cells import MISSING, Defect, is_number
 from regard.data.clock import Step
 from regard.errors import RecipeError, UserError
@@ -139,7 +139,7 @@ def _read(asked: Asked) -> Seen:
             "Write the dates as 2024-12-31"
         )
     comma = any("," in cell for column in used for cell in column.cells[:1000])
-    keys = [Key("delimiter", tables.called(found.shape.delimiter))] if found.shape.delimiter != "," else []
+    keys = [Key("delimiter", delimiters.called(found.shape.delimiter))] if found.shape.delimiter != "," else []
     keys += [Key("time", time.name)] if time else []
     keys += [Key("dates", order)] if order not in ("auto", None) else []
     keys += [Key("decimal", ",", "numbers are written 1,5")] if comma else []

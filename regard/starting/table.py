@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.data import tables
+from regard.data import delimiters
 from regard.data.cells import is_number
 from regard.data.readers import suffix
-from regard.data.tables import Shape
+from regard.data.delimiters import Shape
 from regard.errors import RecipeError, UserError
 from regard.starting import Key
 from regard.starting.sample import Sample, take
@@ -126,7 +126,7 @@ class Table:
         """What the file is like, a line each."""
         sample = self.sample
         rows = f"{self.rows:,} rows" if sample.whole else f"about {self.estimated:,} rows"
-        between = "" if self.shape is None else f", {tables.called(self.shape.delimiter)} between"
+        between = "" if self.shape is None else f", {delimiters.called(self.shape.delimiter)} between"
         found = [f"{sample.path}: {rows} of {len(self.columns)} columns{between}, {encoding(sample)}"]
         if not sample.whole:
             found[0] += f"; only the first {self.rows:,} were looked at"
@@ -144,7 +144,7 @@ class Table:
             "file": str(self.path),
             "rows": self.estimated,
             "sampled": not self.sample.whole,
-            "delimiter": None if self.shape is None else tables.called(self.shape.delimiter),
+            "delimiter": None if self.shape is None else delimiters.called(self.shape.delimiter),
             "header": self.header,
             "columns": [column.name or column.number for column in self.columns],
             "bom": self.sample.bom,
@@ -185,12 +185,12 @@ def attempt(sample: Sample) -> Table | None:
     """The table that lines hold, if they hold one."""
     if suffix(sample.path) in (".jsonl", ".ndjson") or sample.lines[0].lstrip().startswith("{"):
         return _json(sample)
-    made = tables.guess(sample.lines)
+    made = delimiters.guess(sample.lines)
     if made is None:
         return None
-    rows = [row for row in tables.cut(sample.lines, made.delimiter) if any(map(str.strip, row))]
+    rows = [row for row in delimiters.cut(sample.lines, made.delimiter) if any(map(str.strip, row))]
     even = [row for row in rows if len(row) == made.width]
-    header = len(rows[0]) == made.width and tables.has_header(even)
+    header = len(rows[0]) == made.width and delimiters.has_header(even)
     names = [cell.strip() for cell in even[0]] if header else [""] * made.width
     cells = zip(*even[header:], strict=True)
     columns = (Column(n, name, c) for n, (name, c) in enumerate(zip(names, cells, strict=True), 1))

@@ -97,7 +97,7 @@ def _read(
     """The examples of a part's own files."""
     data, between = config.data, config.labels.between
     paths = data.paths(part)
-    for row in texts(paths, data.columns, policy, report, header=data.header, separator=between):
+    for row in texts(paths, data.columns, policy, report, separator=between, **data.layout):
         value = parsed_cell(source, row.text, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))

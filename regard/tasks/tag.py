@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard import plots
-from regard.data import batching, files, tokenizers
+from regard.data import batching, files, tokenizers, wrap
 from regard.data.batching import Batches
 from regard.data.held_out import ByContent
 from regard.data.labelled import sentences
@@ -94,8 +94,11 @@ def plan(config: Config) -> Plan:
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
-    for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example((each.path,), each.line, (each.words, each.tags))
+    columns, between = tuple(map(str, data.columns)), data.delimiter
+    paths = data.paths(part)
+    for each in sentences(paths, columns, policy, report, part, real=real, delimiter=between):
+        for place in wrap.sentences(each.words, data.wrap):
+            yield Example((each.path,), each.line, (each.words[place], each.tags[place]))
 
 
 class Task:

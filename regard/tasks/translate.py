@@ -10,7 +10,8 @@ import torch
 
 from regard.data import batching, files, pairs, tokenizers
 from regard.data.batching import Batches
-from regard.data.readers import Policy, Report, parallel
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
 from regard.decoding.choices import Choices
 from regard.decoding.translation import Output, Translator, check_choices
 from regard.errors import RecipeError, UserError
@@ -132,7 +133,7 @@ def plan(config: Config) -> Pairs:
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The pairs of a part's files, which have a line for each; or a file for both."""
     data, paths = config.data, tuple(config.data.paths(part))
-    for line, pair in parallel(paths, data.columns or SIDES, policy, report, header=data.header):
+    for line, pair in parallel(paths, data.columns or SIDES, policy, report, **data.layout):
         yield Example(paths, line, pair)
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from regard.data import series, vectors
 from regard.data.labelled import sentences, texts
-from regard.data.readers import Policy, Report, parallel, text
+from regard.data.readers import Policy, Report, text
+from regard.data.tables import parallel
 from regard.errors import UserError
 from regard.verbs.common import lines as input_lines
 from tests.fault.conftest import Amount, Tally

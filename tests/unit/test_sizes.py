@@ -5,9 +5,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2] / "regard"
 ROOT, FILE, TASK = 10, 400, 300
 """Modules at the package's root; lines of a file; lines of a task."""
-LARGER = {
-    "data/readers.py": 460,
-}
+LARGER: dict[str, int] = {}
 """Files that are still larger: none may grow, and none may join them."""
 
 

@@ -11,7 +11,8 @@ import torch
 from regard.data import batching, files
 from regard.data.batching import Batches
 from regard.data.held_out import ByContent
-from regard.data.readers import Policy, Report, parallel
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
 from regard.examples.preparation import Plan
 from regard.examples.stored import Stored, collate
 from regard.fields import Example, Row, labels
