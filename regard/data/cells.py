@@ -2,12 +2,14 @@
 
 import csv
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from regard.data.delimiters import is_number as is_number
+from regard.data.delimiters import LOOKED, called, is_number as is_number
 from regard.data.readers import Finding, excerpt
 from regard.errors import UserError
 
@@ -18,6 +20,19 @@ Defect = Literal[
 ]  # fmt: skip
 Note = Callable[[Defect, Finding], None]
 """Deals with a defect: the reader refuses or reports it, the doctor collects all."""
+
+
+def begun(lines: Iterable[str | None]) -> tuple[list[str], Iterator[str | None]]:
+    """The first lines that are text, and all lines."""
+    stream = iter(lines)
+    first = [*islice(stream, LOOKED)]
+    return [line for line in first if line], chain(first, stream)
+
+
+def unread(text: str) -> str:
+    """What would make a number of a cell that is none."""
+    found = re.fullmatch(r"-?\d+,\d+", text)
+    return "; with data.decimal = ',' it is one" if found else ""
 
 
 def split_rows(
@@ -86,6 +101,7 @@ def _place(where: str, header: list[str], name: str) -> int:
     near = difflib.get_close_matches(name, header, 1)
     hint = f"did you mean {near[0]!r}?" if near and name not in header else ""
     if len(header) == 1 and (other := next((c for c in ";\t|," if c in header[0]), "")):
-        hint = f"columns may lie between other characters: data.separator = {other!r}"
+        count = header[0].count(other) + 1
+        hint = f"{called(other)}s would give {count} columns: data.delimiter = {called(other)!r}"
     there = hint or f"it reads: {', '.join(header)}"
     raise UserError(f"{where}: the header has {which} “{name}”; {there}")

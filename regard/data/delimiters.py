@@ -101,6 +101,16 @@ def settled(
     return best if shares[usual] < 0.5 and shares[best] >= ALIKE else usual
 
 
+def of_series(name: str, suffix: str, lines: Sequence[str]) -> str:
+    """The same of a table of numbers, which may have any number of columns: what the suffix promises
+    holds, unless it cuts the header into nothing and another character cuts all lines alike."""
+    if name != "auto":
+        return character(name)
+    usual = USUAL.get(suffix, ",")
+    found = guess(lines) if len(next(cut(lines, usual), [])) < 2 else None
+    return usual if found is None else found.delimiter
+
+
 def _share(lines: Sequence[str], delimiter: str, fits: Fits) -> float:
     """Of the rows that are not empty, those that fit."""
     rows = [row for row in cut(lines[:LOOKED], delimiter) if any(map(str.strip, row))]

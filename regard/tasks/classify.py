@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.batching import Batches
-from regard.data.held_out import ByContent
+from regard.data.held_out import ByLabel
 from regard.data.labelled import texts
 from regard.data.readers import Policy, Report
 from regard.errors import RecipeError
@@ -53,7 +53,7 @@ class Config:
     """The texts. Columns are the label's and the text's, in this order."""
     source: Annotated[Part, Room("fields", "text")]
     """What has labels: text, or another kind of field."""
-    held_out: ByContent
+    held_out: ByLabel
     """What is kept from learning, where no files are named for it."""
     labels: labels.Config
     """What labels are like."""

@@ -138,9 +138,8 @@ def data(**names) -> files.Config:
 
 def holds(held_out: ByContent, part: files.Part, lines: list[str]) -> set[str]:
     """Those lines that are of a part."""
-    return {
-        text for text, its in zip(lines, held_out.parts(lambda: lines), strict=True) if its == part
-    }
+    parts = held_out.parts(lambda: lines, lambda: lines)
+    return {text for text, its in zip(lines, parts, strict=True) if its == part}
 
 
 def test_held_out_shares_are_disjoint_and_as_large_as_asked_for():
