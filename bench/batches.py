@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bench.peers import HOME
 from regard.data import batching, catalogue, tokenizers
-from regard.data.readers import Policy, Report, parallel
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.translation import collate
 from regard.errors import UserError

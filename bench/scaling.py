@@ -118,7 +118,7 @@ def step_seconds(kind: str, *, length: int, rows: int, vocabulary: int, layers: 
 def draw(curves: Curves, path: Path) -> None:
     """Four small pictures side by side, both axes logarithmic."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.save(lambda: figure_of(curves), path)
+    drawing.save(figure_of(curves), path)
 
 
 @drawing.style()

@@ -20,7 +20,8 @@ from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
 from regard.metrics import Score, statistic
 from regard.metrics.statistic import Grade
-from regard.plots import PLACES, Curve, comparison as comparison_plots
+from regard.plots import PLACES, Curve, drawing
+from regard.plots.comparison import comparison
 from regard.recipe.values import Samples, check
 from regard.tasks import Continues, Grades, Prediction
 
@@ -118,8 +119,7 @@ class Comparison:
     def notes(self) -> list[str]:
         """How each score came about; a warning where runs do not agree on that."""
         lines = []
-        names = dict.fromkeys(name for entry in self.runs for name in entry.scores)
-        for name in names:
+        for name in dict.fromkeys(name for entry in self.runs for name in entry.scores):
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
             warning = " (do not compare these: their signatures differ)"
             alike = all(_definition(name, each) == _definition(name, found[0]) for each in found)
@@ -136,7 +136,8 @@ class Comparison:
         if lengths:
             bars[f"{self.quality}, by length of the input in {self.unit}"] = {**lengths}
         reaches = {e.run: e.reach for e in self.runs if e.reach}
-        comparison_plots.comparison([e.run for e in self.runs], curves, bars, reaches, path)
+        names = [e.run for e in self.runs]
+        drawing.save(comparison(names, curves, bars, reaches), path)
 
 
 def _definition(name: str, signature: str) -> list[str]:
@@ -227,11 +228,7 @@ def _flat(texts: Sequence[Any]) -> list[Any]:
 
 
 def _entry(
-    predictor: front.Predictor,
-    part: str,
-    batch: int,
-    samples: int,
-    quality: str | None,
+    predictor: front.Predictor, part: str, batch: int, samples: int, quality: str | None
 ) -> Entry:
     """One run, with its quality by length: by its first score, if none is named."""
     run = predictor.run
@@ -249,14 +246,16 @@ def _entry(
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
-    progress = predictor.progress
-    records = run.records()
+    progress, task, records = predictor.progress, predictor.task, run.records()
+    back: Sequence[float] = ()
+    if isinstance(task, Continues):  # it reads nothing but what it has said
+        back = reach(predictor.model, task.symbols(part), most=task.window(predictor.model))
     speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
     return Entry(
         run=str(run.folder),
         scores=scores,
         lengths=lengths,
-        parameters=sum(weight.numel() for weight in predictor.model.parameters()),
+        parameters=predictor.model.size(),
         updates=progress.update,
         tokens=progress.tokens,
         cpu_seconds=progress.cpu_seconds,
@@ -265,16 +264,8 @@ def _entry(
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,
         curves=learning_curves(records),
-        reach=_gradient(predictor, part),
+        reach=back,
     )
-
-
-def _gradient(predictor: front.Predictor, part: str) -> Sequence[float]:
-    """How far back it reaches in a model that reads nothing but what it has said."""
-    task = predictor.task
-    if not isinstance(task, Continues):
-        return ()
-    return reach(predictor.model, task.symbols(part), most=task.window(predictor.model))
 
 
 def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
@@ -289,10 +280,9 @@ def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
         for name, value in figures.items():
             if isinstance(value, int | float) and math.isfinite(value):
                 points.setdefault(name, {})[int(record["tokens"])] = float(value)
-    last = "training nll"
     return {
         name: (sorted(points[name]), [points[name][tokens] for tokens in sorted(points[name])])
-        for name in sorted(points, key=lambda name: name == last)
+        for name in sorted(points, key=lambda name: name == "training nll")
     }
 
 

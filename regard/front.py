@@ -24,15 +24,15 @@ from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, train as train_run
 from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
+from regard.train.log import tell
 
 CHUNK = 4096
 Engine = Literal["auto", "torch", "ctranslate2"]
 
 
-def _others(setting: str) -> str:
-    """Which searches have a setting."""
-    having = [k for k in kinds("search") if hasattr(module("search", k).Config, setting)]
-    return f"; try search = {' or '.join(having)}" if having else ""
+def _settings(search: str) -> list[str]:
+    """The keys of a kind of search."""
+    return sorted(field.name for field in dataclasses.fields(module("search", search).Config))
 
 
 class Predictor:
@@ -137,11 +137,11 @@ class Predictor:
             chosen = Part(kind, module("search", kind).Config())
         if chosen.kind == "sample" and "nbest" in options:
             options["samples"] = options.pop("nbest")
-        known = {field.name for field in dataclasses.fields(chosen.config)}
         for name in options:
-            if name not in known:
-                there = ", ".join(sorted(known))
-                raise RecipeError(f"{name}: {chosen.kind} search has only {there}{_others(name)}")
+            if name not in (known := _settings(chosen.kind)):
+                having = [kind for kind in kinds("search") if name in _settings(kind)]
+                hint = f"; try search = {' or '.join(having)}" if having else ""
+                raise RecipeError(f"{name}: {chosen.kind} search has only {', '.join(known)}{hint}")
         return Part(chosen.kind, dataclasses.replace(chosen.config, **options))
 
     def finder(self, search: Part, *, prefixes: bool = False, details: bool = True) -> Any:
@@ -306,16 +306,15 @@ def train(
     Ctrl-C saves, and raises KeyboardInterrupt, so that nobody goes on with half a model unawares.
     """
     given = Run(Path(start_from)) if start_from else None
-    callbacks = [callback] if callback else []
     if recipe is not None and resume is None:
         run, warnings = create(*prepared(recipe, overrides, to), given)
     elif resume is not None and recipe is None and to is None and given is None:
         run, warnings = resumed(Path(resume))
     else:
         raise RecipeError("train: give either a recipe, or a run to resume as it is")
-    for tell in callbacks:
-        for record in warnings:
-            tell(record)
+    callbacks = [callback] if callback else []
+    for record in warnings:
+        tell(callbacks, record)
     if not train_run(run, callbacks).finished:
         raise KeyboardInterrupt(
             f"stopped and saved; to go on: regard.train(resume={str(run.folder)!r})"
@@ -345,7 +344,8 @@ def create(
     said: list[str] = []
 
     def check(plan: Any, raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
-        warnings.extend(examination.check_prepared(recipe, given, plan, raw))
+        found = examination.quick_check(recipe, given, plan, raw)
+        warnings.extend(examination.passed(found))
         return (each.as_dict() for each in warnings)
 
     try:

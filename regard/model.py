@@ -5,7 +5,7 @@ names. Knows no task. Ties weights: a tied parameter is one object, so it is sto
 name that `named_parameters` gives it first.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -233,18 +233,19 @@ def build(config: Config, sizes: Sizes) -> Model:
     return model
 
 
-def check(config: Config) -> None:
-    """Refuse parts that do not fit together: no data is needed for that, and no memory."""
+def check(config: Config, fields: Mapping[str, Collection[str] | None]) -> None:
+    """Refuse parts that do not fit together, or not to the task's fields, whose names of sizes are
+    given, as far as they are known: no data is needed for that, and no memory."""
     try:
-        stand_in(config)
+        stand_in(config, fields)
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise RecipeError(f"model: no machine has room for it: {error}") from None
 
 
-def stand_in(config: Config) -> Model:
+def stand_in(config: Config, fields: Mapping[str, Collection[str] | None] | None = None) -> Model:
     """The model without memory, and with any sizes in place of those that the data will say."""
     with torch.device("meta"):
-        return build(config, _any_sizes(config))
+        return build(config, _any_sizes(config, fields or {}))
 
 
 class _AnyField(dict[str, int]):
@@ -254,15 +255,19 @@ class _AnyField(dict[str, int]):
         return 8
 
 
-def _any_sizes(config: Config) -> Sizes:
-    read = {"*read": config.input} | {name: t.input for name, t in config.towers.items()}
-    fields = {name: _AnyField() for name in ("*written", *config.heads)}
+def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> Sizes:
+    """Any numbers. `model.input` reads the first of the known fields that no tower reads."""
+    reads = next((name for name in known if name not in config.towers), "*read")
+    read = {reads: config.input} | {name: t.input for name, t in config.towers.items()}
+    fields: dict[str, Mapping[str, int]] = {
+        name: _AnyField() for name in ("*written", *config.heads)
+    }
     for name, part in read.items():
         settings = part.config if part else None
-        fields[name] = _AnyField(
-            settings.example(config.dim) if isinstance(settings, Particular) else {}
-        )
-    return Sizes(fields, reads="*read", writes="*written", shared=True)
+        some = _AnyField(settings.example(config.dim) if isinstance(settings, Particular) else {})
+        sizes = known.get(name)
+        fields[name] = some if sizes is None else {size: some[size] for size in sizes}
+    return Sizes(fields, reads=reads, writes="*written", shared=True)
 
 
 def _target(config: Config, sizes: Sizes) -> Embedding | None:

@@ -19,37 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
-from regard.errors import RecipeError, UserError
-
-__all__ = [
-    "ALL",
-    "Batch",
-    "Batches",
-    "Carry",
-    "Decoder",
-    "DecoderState",
-    "Encoder",
-    "FieldSize",
-    "FixedLength",
-    "Flattens",
-    "Head",
-    "Input",
-    "Layered",
-    "NoSize",
-    "Particular",
-    "Pools",
-    "Position",
-    "Rated",
-    "RecipeError",
-    "Resizes",
-    "Sequence",
-    "Sizes",
-    "Term",
-    "Terms",
-    "UserError",
-    "exact",
-    "float64",
-]
+from regard.errors import RecipeError
 
 
 def exact(device: torch.device | str) -> torch.device:
@@ -230,12 +200,45 @@ class Particular(Protocol):
 
 
 @runtime_checkable
+class Pretrained(Protocol):
+    """The Config of an input that may begin with vectors from a file: its `embedding` has them, or
+    is None."""
+
+    vectors: str
+
+
+@runtime_checkable
 class FixedLength(Protocol):
     """The Config of an input that gives as many positions for every example."""
 
     def fixed_length(self, size: FieldSize) -> int:
         """How many."""
         ...
+
+
+@runtime_checkable
+class Spells(Protocol):
+    """The Config of an input that may read the characters of words."""
+
+    spelt: bool
+    """Whether it does."""
+
+
+@runtime_checkable
+class Positioned(Protocol):
+    """The Config of a part whose positions may be a table."""
+
+    position: str
+    limit: int
+    """How long a table is."""
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """The Config of a search that draws by chance."""
+
+    samples: int
+    """How many hypotheses it draws for each sentence, each by itself."""
 
 
 @runtime_checkable
@@ -263,6 +266,14 @@ class Resizes(Protocol):
     def resized(self, positions: int) -> int:
         """How many it gives for so many."""
         ...
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """An encoder that makes several positions out of each."""
+
+    names: tuple[str, ...]
+    """Of the kinds of positions, in their order."""
 
 
 @runtime_checkable
@@ -313,6 +324,21 @@ class Flattens(Protocol):
     this number, or None where examples are of unlike lengths."""
 
     flattens: ClassVar[bool]
+
+
+@runtime_checkable
+class Positive(Protocol):
+    """A module some of whose parameters are above 0."""
+
+    positive: ClassVar[tuple[str, ...]]
+    """Their names."""
+
+
+@runtime_checkable
+class Rounded(Protocol):
+    """A layer whose large products may be in another precision while it learns."""
+
+    precision: torch.dtype
 
 
 @runtime_checkable

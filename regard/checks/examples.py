@@ -44,9 +44,9 @@ def header(part: Part) -> Iterator[Finding]:
         yield finding("data.header", side.place(0), what, ", ".join(names))
 
 
-def keys(part: Part) -> list[str]:
+def keys(sides: Sequence[Side]) -> list[str]:
     """Each example without blanks and case, its sides one after the other."""
-    columns = [[line.lower().replace(" ", "") for line in side.lines] for side in part.sides]
+    columns = [[line.lower().replace(" ", "") for line in side.lines] for side in sides]
     return ["\n".join(row) for row in zip(*columns, strict=True)]
 
 
@@ -54,7 +54,7 @@ def repeated(train: Part) -> Iterator[Finding]:
     """Long examples that are not there for the first time."""
     seen: dict[str, int] = {}
     again: list[int] = []
-    known = keys(train)
+    known = keys(train.sides)
     for n, key in enumerate(known):
         if seen.setdefault(key, n) != n and len(key) >= LONG:
             again.append(n)
@@ -71,7 +71,7 @@ def repeated(train: Part) -> Iterator[Finding]:
 
 def leaked(parts: Sequence[Part]) -> Iterator[Finding]:
     """Examples of a later part (test, validation) that an earlier one has."""
-    known = {part.name: keys(part) for part in parts}
+    known = {part.name: keys(part.sides) for part in parts}
     for n, part in enumerate(parts):
         for before in parts[:n]:
             here = set(known[before.name])
@@ -99,10 +99,7 @@ def _leak(part: Part, before: Part, known: list[str], hit: list[int]) -> Iterato
 
 def _inputs(part: Part, train: Part, leaked: set[int]) -> Iterator[Finding]:
     """Inputs that training has with another output."""
-    mine, learnt = (
-        [line.lower().replace(" ", "") for line in each.sides[0].lines] for each in (part, train)
-    )
-    here = set(learnt)
+    mine, here = keys(part.sides[:1]), set(keys(train.sides[:1]))
     hit = [n for n, key in enumerate(mine) if n not in leaked and len(key) >= LONG and key in here]
     total = sum(len(key) >= LONG for key in mine)
     if len(hit) > max(2, LEAKED[0] * total):
@@ -125,9 +122,5 @@ def long(
                 n: side for n, size in zip(longer, sizes, strict=True) if size > data.max_length
             }
         if hit and part.name != "test":
-            first = min(hit)
-            what = (
-                f"more than {data.max_length} tokens: {counted(len(hit), len(part))} of {part.key}"
-            )
-            place, line = hit[first].place(first), hit[first].lines[first]
-            yield finding("data.long", place, what, line, rule[data.on_too_long])
+            what, severity = f"more than {data.max_length} tokens", rule[data.on_too_long]
+            yield part.lines("data.long", hit[min(hit)], sorted(hit), what, severity=severity)

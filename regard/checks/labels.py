@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from regard.checks.findings import Finding, Severity, counted, finding
-from regard.checks.sides import Part
+from regard.checks.sides import Part, training
 from regard.data.labels import BASE, TRAINING, UNKNOWN
 
 MOST = 0.95
@@ -20,7 +20,7 @@ def check(
     """The last side has the labels. `unseen` is the recipe's rule; `single` says that a text has
     one label, not one a word; `known` are the labels of a model that is trained on."""
     counts = {part.name: _count(part) for part in parts}
-    train = next((part for part in parts if part.name == "train"), None)
+    train = training(parts)
     if train is None or not counts["train"]:
         return
     learnt = counts["train"]

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Words = dict[int, frozenset[str]]
+NONE: frozenset[str] = frozenset()
 BLOCK = 200
 """Lines over which a correlation is taken."""
 REACH = 300
@@ -85,7 +87,7 @@ class Lengths:
         words = _rare(self.source, self.target)
         best: list[tuple[Segment, int]] = []
         for offset in sorted(tried, key=abs):
-            segment = largest(self._advantage(offset, words))
+            segment = largest(self._advantage(offset, *words))
             if segment.gain > SURE and self._moved(segment, offset):
                 best.append((segment, offset))
         return _apart(best)
@@ -119,7 +121,7 @@ class Lengths:
         found: Array = -0.5 * np.log(1 - r * r) - square
         return found
 
-    def _advantage(self, offset: int, words: "Words") -> Array:
+    def _advantage(self, offset: int, source: Words, target: Words) -> Array:
         """l(x_i, y_{i+d}) − l(x_i, y_i), and the same for words; 0 where there is no y_{i+d}."""
         count = len(self.x)
         first, last = max(0, -offset), min(count, count - offset)
@@ -128,29 +130,20 @@ class Lengths:
         other = self.y.copy()
         other[first:last] = self.y[first + offset : last + offset]
         gain = self._likelihood(other) - self._likelihood(self.y)
-        for i, mine in words.source.items():
-            theirs = words.target.get(i + offset, _NONE) if first <= i < last else _NONE
-            gain[i] += WEIGHT * (len(mine & theirs) - len(mine & words.target.get(i, _NONE)))
+        for i, mine in source.items():
+            theirs = target.get(i + offset, NONE) if first <= i < last else NONE
+            gain[i] += WEIGHT * (len(mine & theirs) - len(mine & target.get(i, NONE)))
         return np.clip(gain, -CAP, CAP)
 
 
-_NONE: frozenset[str] = frozenset()
-
-
-class Words(NamedTuple):
+def _rare(source: Sequence[str], target: Sequence[str]) -> list[Words]:
     """The rare words of each line that the other side has somewhere; lines without any left out."""
-
-    source: dict[int, frozenset[str]]
-    target: dict[int, frozenset[str]]
-
-
-def _rare(source: Sequence[str], target: Sequence[str]) -> Words:
     sides = [[frozenset(line.split()) for line in side] for side in (source, target)]
     counts = [Counter(word for words in side for word in words) for side in sides]
     most = max(2, RARE * len(source))
     both = {w for w in counts[0].keys() & counts[1].keys() if max(c[w] for c in counts) <= most}
     kept = [{n: words & both for n, words in enumerate(side)} for side in sides]
-    return Words(*({n: words for n, words in side.items() if words} for side in kept))
+    return [{n: words for n, words in side.items() if words} for side in kept]
 
 
 def largest(gains: Array) -> Segment:

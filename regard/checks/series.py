@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.data.cells import Defect
+from regard.data.readers import Finding as Row
 from regard.data.series import Config, Scanned, Series
 from regard.data.standard import moments
 
@@ -30,42 +30,30 @@ SAYS: dict[Defect, tuple[str, str]] = {
     "uneven": ("series.gap", "no whole number of steps"),
 }
 """The finding for each defect of a row, and how it is put."""
-
-
-class Hit(NamedTuple):
-    """A defect and its line."""
-
-    defect: Defect
-    line: int
-    example: str
+LOST = ("encoding", "control", "columns", "time")
+"""Defects for which a row cannot be read."""
 
 
 def check(found: Scanned) -> Iterator[Finding]:
     """Everything about a series: first its rows, then, if they can be read, its values."""
     config, path = found.config, found.path
-    hits = _own([Hit(defect, each.line, each.excerpt) for defect, each in found.defects])
-    for defect in dict.fromkeys(hit.defect for hit in hits):
-        same = [hit for hit in hits if hit.defect == defect]
+    lost = {at.line for defect, at in found.defects if defect in LOST}
+    hits: dict[Defect, list[Row]] = {}
+    for defect, at in found.defects:
+        # A gap may only be there because the row before could not be read.
+        if defect not in ("gap", "uneven") or at.line - 1 not in lost:
+            hits.setdefault(defect, []).append(at)
+    for defect, rows in hits.items():
         severity: Severity = "error" if config.rule(defect) == "refuse" else "note"
         code, said = SAYS[defect]
-        shown = f"{said}: {counted(len({hit.line for hit in same}), found.rows, 'rows')}"
-        yield finding(code, f"{path}:{same[0].line}", shown, same[0].example, severity)
-    if any(config.rule(hit.defect) == "refuse" for hit in hits):
+        shown = f"{said}: {counted(len({at.line for at in rows}), found.rows, 'rows')}"
+        yield finding(code, f"{path}:{rows[0].line}", shown, rows[0].excerpt, severity)
+    if any(config.rule(defect) == "refuse" for defect in hits):
         return
     if found.error is not None:
         raise found.error
     if found.series is not None:
         yield from _values(config, path, found.series)
-
-
-def _own(hits: list[Hit]) -> list[Hit]:
-    """Without the gaps that are only there because the row before could not be read."""
-    lost = {hit.line for hit in hits if hit.defect in ("encoding", "control", "columns", "time")}
-    gaps = ("gap", "uneven")
-    return [hit for hit in hits if hit.defect not in gaps or hit.line - 1 not in lost]
-
-
-# Values
 
 
 def _values(config: Config, path: Path, found: Series) -> Iterator[Finding]:

@@ -1,11 +1,12 @@
 """Parts of the data as the checks see them: the values of each field, and where they stand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.checks.findings import Finding, Severity, counted, finding
 from regard.data.files import Part as Name
 
 Where = tuple[Path, int]
@@ -61,7 +62,20 @@ class Part:
     def key(self) -> str:
         return f"data.{self.name}"
 
+    def lines(
+        self,
+        code: str,
+        side: Side,
+        hit: Sequence[int],
+        what: str,
+        example: str = "",
+        severity: Severity | None = None,
+    ) -> Finding:
+        """What is wrong with some lines of a side, of which the first is shown."""
+        said = f"{what}: {counted(len(hit), len(self))} of {self.key}"
+        return finding(code, side.place(hit[0]), said, example or side.lines[hit[0]], severity)
 
-def training(parts: "list[Part] | tuple[Part, ...] | Any") -> Part | None:
+
+def training(parts: Sequence[Part]) -> Part | None:
     """The part to learn from, if it is among them."""
     return next((part for part in parts if part.name == "train"), None)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import sqrt
 
-from regard.checks.findings import Finding, Severity, counted, finding
+from regard.checks.findings import Finding, Severity, finding
 from regard.checks.pairs import letters
-from regard.checks.sides import Part, Side
+from regard.checks.sides import Part, Side, training
 
 SAMPLE = 2000
 """Lines of which the form is taken."""
@@ -51,11 +51,9 @@ def check(part: Part) -> Iterator[Finding]:
 
 def compare(parts: Sequence[Part], *, lowercase: bool) -> Iterator[Finding]:
     """What one part has in another form than the training part."""
-    train = next((part for part in parts if part.name == "train"), None)
-    if train is None:
-        return
-    learnt = [Form(side) for side in train.sides]
-    for part in parts:
+    train = training(parts)
+    learnt = [Form(side) for side in train.sides] if train else []
+    for part in parts if train else ():
         for form, side in zip(learnt, part.sides, strict=True):
             if part is not train:
                 yield from _differ(form, Form(side), part, side, lowercase)
@@ -104,14 +102,11 @@ def markup(parts: Sequence[Part]) -> Iterator[Finding]:
         ]
         uneven = any(max(share, s) > OFTEN and min(share, s) < OFTEN / 10 for s in others)
         if hit and (uneven or (share > OFTEN / 10 and part.name == "train")):
-            what = f"HTML in the {side.name}: {counted(len(hit), len(part))} of {part.key}"
+            what = f"HTML in the {side.name}"
             severity: Severity = "warning" if uneven else "note"
-            yield finding("text.markup", side.place(hit[0]), what, _around(side, hit[0]), severity)
-
-
-def _around(side: Side, n: int) -> str:
-    match = MARKUP.search(side.lines[n])
-    return side.lines[n][max(0, match.start() - 20) :] if match else side.lines[n]
+            line = side.lines[hit[0]]
+            first = next(MARKUP.finditer(line)).start()
+            yield part.lines("text.markup", side, hit, what, line[max(0, first - 20) :], severity)
 
 
 # Characters
@@ -134,10 +129,10 @@ def _characters(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]
     ):
         if hit := _having(side, characters):
             names = ", ".join(f"U+{ord(c):04X}" for c in sorted(characters)[:5])
-            what = f"{names} in the {side.name}: {counted(len(hit), len(part))} of {part.key}"
             line = side.lines[hit[0]]
             first = min(line.index(c) for c in characters if c in line)
-            yield finding(code, side.place(hit[0]), what, line[max(0, first - 20) :])
+            around = line[max(0, first - 20) :]
+            yield part.lines(code, side, hit, f"{names} in the {side.name}", around)
 
 
 def _hidden(character: str) -> bool:
@@ -151,10 +146,9 @@ def _mojibake(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
         return
     hit = [n for n, line in enumerate(side.lines) if MOJIBAKE.search(line)]
     if hit:
-        what = f"UTF-8 taken for Latin-1 in the {side.name}: {counted(len(hit), len(part))} of "
+        what = f"UTF-8 taken for Latin-1 in the {side.name}"
         severity: Severity = "error" if len(hit) > max(2, OFTEN * len(part)) else "warning"
-        line = side.lines[hit[0]]
-        yield finding("text.mojibake", side.place(hit[0]), what + part.key, line, severity)
+        yield part.lines("text.mojibake", side, hit, what, severity=severity)
 
 
 def _normal(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
@@ -162,8 +156,7 @@ def _normal(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
         return
     hit = [n for n, line in enumerate(side.lines) if not unicodedata.is_normalized("NFC", line)]
     if hit:
-        what = f"the {side.name} is not NFC: {counted(len(hit), len(part))} of {part.key}"
-        yield finding("text.normal", side.place(hit[0]), what, side.lines[hit[0]])
+        yield part.lines("text.normal", side, hit, f"the {side.name} is not NFC")
 
 
 def _script(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
@@ -175,8 +168,7 @@ def _script(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
     hit = [n for n in _having(side, foreign) if _mostly(side.lines[n], foreign)]
     if total and hit:
         usual = counts.most_common(1)[0][0].capitalize()
-        what = f"not in {usual} script in the {side.name}: {counted(len(hit), len(part))} of "
-        yield finding("text.script", side.place(hit[0]), what + part.key, side.lines[hit[0]])
+        yield part.lines("text.script", side, hit, f"not in {usual} script in the {side.name}")
 
 
 def _mostly(line: str, foreign: set[str]) -> bool:
@@ -207,11 +199,9 @@ def _cut(part: Part, side: Side) -> Iterator[Finding]:
     most = max(counts)
     near = sum(counts[most - n] for n in range(1, 6))
     if most >= 20 and counts[most] > max(20, OFTEN * len(part) / 2, 2 * near):
-        first = next(n for n, line in enumerate(side.lines) if len(line) == most)
-        what = f"cut at {most} characters in the {side.name}: {counted(counts[most], len(part))}"
-        yield finding(
-            "text.cut", side.place(first), f"{what} of {part.key}", side.lines[first][-40:]
-        )
+        hit = [n for n, line in enumerate(side.lines) if len(line) == most]
+        what, end = f"cut at {most} characters in the {side.name}", side.lines[hit[0]][-40:]
+        yield part.lines("text.cut", side, hit, what, end)
 
 
 # Form

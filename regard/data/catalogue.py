@@ -11,7 +11,7 @@ import difflib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from http.client import HTTPException
 from itertools import islice
@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 from regard.data import readers
 from regard.data.archives import BLOCK, digest, unpack, visible
-from regard.data.sets import CATALOGUE, Dataset, Fetch, File
+from regard.data.sets import Dataset, Fetch, File, known
 from regard.errors import UserError
 
 TIMEOUT = 60
@@ -35,25 +35,21 @@ Progress = Callable[[str, int, int], None]
 def home() -> Path:
     """Where the sets are kept: $REGARD_DATA, or the platform's folder for caches."""
     try:
-        return _home()
+        if chosen := os.environ.get("REGARD_DATA"):
+            return Path(chosen).expanduser()
+        if sys.platform == "darwin":
+            cache = Path.home() / "Library" / "Caches"
+        elif sys.platform == "win32":
+            cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        else:
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError as error:
         raise UserError(f"set $REGARD_DATA to the folder of the data sets: {error}") from None
-
-
-def _home() -> Path:
-    if chosen := os.environ.get("REGARD_DATA"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        cache = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "regard" / "data"
 
 
 def names() -> list[str]:
-    return list(CATALOGUE)
+    return list(known())
 
 
 def find(name: str) -> Path:
@@ -74,10 +70,7 @@ def describe(name: str) -> dict[str, Any]:
     folder = home() / name
     return {
         "name": name,
-        "what": dataset.what,
-        "licence": dataset.licence,
-        "source": dataset.source,
-        "note": dataset.note,
+        **{key: getattr(dataset, key) for key in ("what", "licence", "source", "note")},
         "folder": str(folder),
         "present": _whole(folder, dataset),
         "files": [
@@ -125,7 +118,8 @@ def get(
             downloads.mkdir()
             if dataset.origins:
                 bases = [get(each, source, to=to, progress=progress) for each in dataset.origins]
-                _assemble(name, dataset, [], partial(_among, bases), stage)
+                found = {path.name: path for base in reversed(bases) for path in base.iterdir()}
+                _assemble(name, dataset, [], found.__getitem__, stage)
             elif source:
                 local = [each for each in (source / name, source) if each.is_dir()]
                 if not local:
@@ -141,11 +135,11 @@ def get(
 
 
 def _look_up(name: str) -> Dataset:
-    if name not in CATALOGUE:
-        near = difflib.get_close_matches(name, CATALOGUE, n=1)
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UserError(f"there is no data set {name}; {hint}there are: {', '.join(CATALOGUE)}")
-    return CATALOGUE[name]
+        raise UserError(f"there is no data set {name}; {hint}there are: {', '.join(names())}")
+    return known()[name]
 
 
 def _whole(folder: Path, dataset: Dataset) -> bool:
@@ -185,11 +179,6 @@ def _assemble(name: str, dataset: Dataset, local: list[Path], fetch: Fetch, stag
                 f"{dataset.source}; with `regard data get {name} --from DIR` a folder that holds "
                 f"{wanted} is taken"
             )
-
-
-def _among(folders: Sequence[Path], name: str) -> Path:
-    """A file that one of the folders has."""
-    return next(folder / name for folder in folders if (folder / name).exists())
 
 
 def _verify(path: Path, file: File, origin: str) -> None:

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.recipe.checked import Table
-
 MOST = 1 << 17
 """Chunks that a table knows; a full one is begun anew."""
 LONGEST = 60
@@ -71,18 +69,13 @@ RUNS_OF_BLANKS = Cut(" ", _at_runs, _bounded)
 WORDS = Cut("", _at_blanks, _always)
 
 
-def cut_of(pre_tokenizer: Table, words: str, marks: str) -> Cut | None:
-    """How the lines of a tokenizer are cut, by what its JSON says of it; `words` and `marks` are
-    the expressions of those that keep to words, and to words and punctuation."""
-    match pre_tokenizer:
-        case {"type": "Sequence", "pretokenizers": [{"pattern": {"String": " "}}, _]}:
-            return BLANKS
-        case {"type": "Sequence", "pretokenizers": [{"pattern": {"Regex": pattern}}, _]}:
-            return RUNS_OF_BLANKS if pattern == words else None
-        case {"type": "WhitespaceSplit"}:
+def cut_of(kind: str, split: str) -> Cut | None:
+    """How the lines of a tokenizer of this kind are cut; None where they are not."""
+    match kind:
+        case "bpe" | "unigram":
+            return RUNS_OF_BLANKS if split == "words" else BLANKS
+        case "word":
             return WORDS
-        case {"type": "Split", "pattern": {"Regex": pattern}}:
-            return WORDS if pattern == marks else None
     return None
 
 

@@ -20,7 +20,6 @@ from typing import Literal, get_args
 from regard.errors import UserError
 
 Moment = Decimal | datetime
-Kind = Literal["number", "local", "absolute"]
 Unit = Literal["number", "seconds", "months", "month_ends"]
 DAY = 86_400
 ALIKE = Context(prec=6)
@@ -72,7 +71,7 @@ def moment(text: str) -> Moment | None:
     return number if fine else None
 
 
-def kind(time: Moment) -> Kind:
+def kind(time: Moment) -> str:
     """Times of different kinds cannot be compared."""
     if isinstance(time, Decimal):
         return "number"
@@ -103,12 +102,8 @@ def fits(times: Sequence[Moment], unit: Unit) -> bool:
     return all(map(_ends_month, dates)) if unit == "month_ends" else len({d.day for d in dates}) < 2
 
 
-def ticks(times: Sequence[Moment], unit: Unit) -> list[Decimal]:
-    """Times as numbers of a unit that fits them."""
-    return [_tick(time, unit) for time in times]
-
-
-def _tick(time: Moment, unit: Unit) -> Decimal:
+def tick(time: Moment, unit: Unit) -> Decimal:
+    """A time as a number of a unit that fits it."""
     if isinstance(time, Decimal):
         return time
     if unit != "seconds":
@@ -134,8 +129,9 @@ def usual(ticks: Sequence[Decimal]) -> Decimal | None:
 
 def distance(early: str, later: str, step: Step) -> Decimal:
     """How many steps lie between two times that fit the step."""
-    pair = [time for text in (early, later) if (time := moment(text)) is not None]
-    before, after = ticks(pair, step.unit)
+    before, after = (
+        tick(time, step.unit) for text in (early, later) if (time := moment(text)) is not None
+    )
     return (after - before) / step.length
 
 

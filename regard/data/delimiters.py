@@ -24,9 +24,7 @@ LOOKED = 200
 LONG = 40
 """No name of a column has more characters."""
 NAMES = frozenset(
-    "id label labels class category sentiment tag tags intent topic rating stars score text texts "
-    "sentence review comment body content message tweet title question answer source target src tgt "
-    "input output date time timestamp day month year value lang language word token".split()
+    ["id", "label", "labels", "class", "category", "sentiment", "tag", "tags", "intent", "topic", "rating", "stars", "score", "text", "texts", "sentence", "review", "comment", "body", "content", "message", "tweet", "title", "question", "answer", "source", "target", "src", "tgt", "input", "output", "date", "time", "timestamp", "day", "month", "year", "value", "lang", "language", "word", "token"]
 )
 """Words that columns are often called by."""
 

@@ -9,7 +9,7 @@ pure function of its seed: the files are the same wherever they are made.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from regard.data import readers
@@ -49,7 +49,7 @@ def pronunciation(folder: Path, fetch: Fetch) -> None:
 def pronunciations(path: Path) -> dict[str, list[str]]:
     """Every word's pronunciations without stress, each once, in the order of the file."""
     found: dict[str, list[str]] = {}
-    for number, line in _lines(path):
+    for number, line in readers.sound(path):
         if entry := line.partition("#")[0].rstrip():
             if not (match := ENTRY.fullmatch(entry)):
                 raise UserError(
@@ -95,7 +95,7 @@ def misspellings(path: Path) -> list[Pair]:
     """
     found: list[Pair] = []
     word = ""
-    for number, line in _lines(path):
+    for number, line in readers.sound(path):
         heading, text = line.startswith("$"), line.removeprefix("$")
         if len(text.split()) != 1 or not (word or heading):
             wanted = "one word, with _ for a blank" if word or heading else "$ and a word first"
@@ -111,14 +111,6 @@ def misspellings(path: Path) -> list[Pair]:
 
 def _folded(pair: Pair) -> Pair:
     return pair[0].lower(), pair[1].lower()
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    broken: readers.Broken = {}
-    for number, line in enumerate(readers.lines(path, broken), 1):
-        if number in broken:
-            raise UserError(str(broken[number]))
-        yield number, line
 
 
 def _write(folder: Path, parts: dict[str, list[Pair]]) -> None:

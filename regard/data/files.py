@@ -51,16 +51,11 @@ class Config:
     """What to do with an example that has more tokens."""
 
     def __post_init__(self) -> None:
-        if self.set and self.folder:
-            raise RecipeError("folder: give either a data set or a folder, not both")
+        check_set(self.set, self.folder)
         if not self.train:
             raise RecipeError("train: names no file")
         if self.delimiter != "auto":
             delimiters.character(self.delimiter)
-        if self.set and self.set not in catalogue.names():
-            near = difflib.get_close_matches(self.set, catalogue.names(), 1)
-            hint = f"did you mean {near[0]!r}?" if near else "`regard data list` has them all"
-            raise RecipeError(f"set: there is no data set {self.set!r}; {hint}")
 
     @property
     def policy(self) -> Policy:
@@ -111,6 +106,16 @@ class FileText(str):
 def called(text: str, name: str) -> str:
     """What messages call an input: its file, if it is one, or by another name."""
     return text.name if isinstance(text, FileText) else name
+
+
+def check_set(name: str, folder: str) -> None:
+    """Refuse a data set that is none, and one beside a folder."""
+    if name and folder:
+        raise RecipeError("folder: give either a data set or a folder, not both")
+    if name and name not in catalogue.names():
+        near = difflib.get_close_matches(name, catalogue.names(), 1)
+        hint = f"did you mean {near[0]!r}?" if near else "`regard data list` has them all"
+        raise RecipeError(f"set: there is no data set {name!r}; {hint}")
 
 
 def find(dataset: str, folder: str, name: str, key: str) -> Path:

@@ -8,7 +8,6 @@ from regard.data import files
 from regard.errors import RecipeError
 from regard.recipe.values import Seed, Share
 
-
 Texts = Callable[[], Iterable[str]]
 """What examples hold, one after the other; they can be asked for again."""
 

@@ -14,6 +14,8 @@ is named with its file and line, and dealt with as the policy says; see `readers
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +34,7 @@ from regard.data.readers import (
     suffix,
     usable,
 )  # fmt: skip
-from regard.data.tables import Name, called, one_line, parallel
+from regard.data.tables import Name, called, one_line, parallel, records
 from regard.errors import RecipeError, UserError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -40,16 +42,16 @@ NOTHING = ("", "")
 """Stands for a row that is broken."""
 
 
-# Texts
-
-
-class Text(NamedTuple):
-    """A text and its labels: one, or any number of them."""
+class Labelled(NamedTuple):
+    """A text and its labels, one or any number of them; or words, and a tag for each."""
 
     path: Path
     line: int
-    text: str
+    value: Any
     labels: tuple[str, ...]
+
+
+# Texts
 
 
 def texts(
@@ -60,7 +62,7 @@ def texts(
     *,
     separator: str = "",
     **layout: Any,
-) -> Iterator[Text]:
+) -> Iterator[Labelled]:
     """Texts, by default from the columns label and text.
 
     With a separator, a text has any number of labels, none among them: in JSON a list, elsewhere
@@ -72,13 +74,14 @@ def texts(
         for number, (label, text) in parallel(paths, columns, policy, report, **layout):
             if not label.strip():
                 raise UserError(f"{paths[0]}:{number}: empty {names[0]}: “{excerpt(text)}”")
-            yield Text(paths[0], number, text, (label.strip(),))
+            yield Labelled(paths[0], number, text, (label.strip(),))
         return
     kept = Policy(broken=policy.broken, empty="keep")
     between, broken = separator, Broken()
     if suffix(paths[0]) == ".jsonl":
         between = "\n"
-        rows = usable(_listed(paths[0], names, broken), broken, paths, names, kept, report)
+        found = records(paths[0], 2, partial(_labels_and_text, names), broken)
+        rows = usable(found, broken, paths, names, kept, report)
     else:
         rows = parallel(paths, columns, kept, report, **layout)
     for number, (field, text) in rows:
@@ -86,42 +89,20 @@ def texts(
             if policy.empty == "refuse":
                 raise UserError(f"{paths[0]}:{number}: empty {names[1]}")
             continue
-        found = (label.strip() for label in field.split(between))
-        yield Text(paths[0], number, text, tuple(dict.fromkeys(filter(None, found))))
+        labels = (label.strip() for label in field.split(between))
+        yield Labelled(paths[0], number, text, tuple(dict.fromkeys(filter(None, labels))))
     report.counts.pop(f"empty {names[0]}", None)  # seen, but not left out
 
 
-def _listed(path: Path, columns: tuple[str, ...], broken: Broken) -> Iterator[Row]:
+def _labels_and_text(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, str] | str:
     """Labels, one a line of their field, and the text."""
-    for number, line, record in _records(path, broken):
-        field, text = (record.get(column) for column in columns) if record else (None, None)
-        labels = _texts(field)
-        if record and (labels is None or not isinstance(text, str)):
-            what = f"“{columns[0]}” is no list of texts, or “{columns[1]}” is not text"
-            broken[number] = Finding(path, number, what, excerpt(line))
-        elif isinstance(text, str) and labels is not None:
-            text = one_line(text)
-            defect = next(filter(None, map(forbidden, (*labels, text))), None)
-            if defect is None:
-                yield number, ("\n".join(labels), text)
-                continue
-            broken[number] = Finding(path, number, *defect)
-        yield number, NOTHING
-
-
-def _records(path: Path, broken: Broken) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """The objects of a JSONL file; an empty one for a line that is broken, or empty."""
-    for number, line in enumerate(lines(path, broken), 1):
-        record: Any = {}
-        if line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                broken[number] = Finding(path, number, "not JSON", excerpt(line))
-            if not isinstance(record, dict) or (not record and number not in broken):
-                broken[number] = Finding(path, number, "not a JSON object", excerpt(line))
-                record = {}
-        yield number, line, record
+    labels, text = _texts(record.get(columns[0])), record.get(columns[1])
+    if labels is None or not isinstance(text, str):
+        return f"“{columns[0]}” is no list of texts, or “{columns[1]}” is not text"
+    text = one_line(text)
+    if defect := next(filter(None, map(forbidden, (*labels, text))), None):
+        return defect[0]
+    return "\n".join(labels), text
 
 
 def _texts(value: Any, null: str = "") -> list[str] | None:
@@ -138,15 +119,6 @@ def _texts(value: Any, null: str = "") -> list[str] | None:
 # Sentences
 
 
-class Sentence(NamedTuple):
-    """Words, and a tag for each."""
-
-    path: Path
-    line: int
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-
-
 def sentences(
     paths: Sequence[Path],
     columns: tuple[str, ...],
@@ -156,7 +128,7 @@ def sentences(
     *,
     real: bool = False,
     delimiter: str = "auto",
-) -> Iterator[Sentence]:
+) -> Iterator[Labelled]:
     """Sentences of all files. `columns` are those of the word and the tag, or of the tag alone.
 
     Of FASTA files, those that belong to the part, if their headers say so (SET, VALIDATION).
@@ -170,7 +142,8 @@ def sentences(
         if together:
             rows = fasta.rows(group, part, broken, UNKNOWN)
         elif kind == ".jsonl":
-            rows = _json(group[0], _columns(columns, ("words", "tags")), broken)
+            parse_record = partial(_words_and_tags, _columns(columns, ("words", "tags")))
+            rows = records(group[0], 2, parse_record, broken)
         else:
             parse = _conllu(columns) if kind == ".conllu" else _table(columns, delimiter)
             rows = _paragraphs(group[0], parse, broken)
@@ -178,7 +151,7 @@ def sentences(
         for number, (words, tags) in usable(
             checked, broken, group[:1], ("words", "tags"), policy, report
         ):
-            yield Sentence(group[0], number, tuple(words.split("\n")), tuple(tags.split("\n")))
+            yield Labelled(group[0], number, tuple(words.split("\n")), tuple(tags.split("\n")))
 
 
 def _columns(given: tuple[str, ...], usual: tuple[str, str]) -> tuple[str, str]:
@@ -207,26 +180,20 @@ def _odd(words: str, tags: str, real: bool) -> str:
     return ""
 
 
-def _json(path: Path, columns: tuple[str, str], broken: Broken) -> Iterator[Row]:
-    for number, line, record in _records(path, broken):
-        if record:
-            words, tags = _texts(record.get(columns[0])), _texts(record.get(columns[1]), UNKNOWN)
-            what = _mismatch(words, tags, columns)
-            if words is not None and tags is not None and not what:
-                yield number, ("\n".join(words), "\n".join(tags))
-                continue
-            broken[number] = Finding(path, number, what, excerpt(line))
-        yield number, NOTHING
-
-
-def _mismatch(words: list[str] | None, tags: list[str] | None, columns: tuple[str, str]) -> str:
-    for field, column in zip((words, tags), columns, strict=True):
+def _words_and_tags(columns: tuple[str, str], record: dict[str, Any]) -> tuple[str, str] | str:
+    """Words and tags, each one a line of its field."""
+    fields = []
+    for column, null in zip(columns, ("", UNKNOWN), strict=True):
+        field = _texts(record.get(column), null)
         if field is None:
             return f"“{column}” is no list of texts"
         if defect := next(filter(None, map(forbidden, field)), None):
             return defect[0]
-    assert words is not None and tags is not None
-    return f"{len(words)} words, but {len(tags)} tags" if len(words) != len(tags) else ""
+        fields.append(field)
+    words, tags = fields
+    if len(words) != len(tags):
+        return f"{len(words)} words, but {len(tags)} tags"
+    return "\n".join(words), "\n".join(tags)
 
 
 Parse = Callable[[str, int], tuple[str, str] | str | None]
@@ -234,16 +201,18 @@ Parse = Callable[[str, int], tuple[str, str] | str | None]
 
 
 def _paragraphs(path: Path, parse: Parse, broken: Broken) -> Iterator[Row]:
-    """A sentence for each run of lines that are not empty. A broken line is not an empty one."""
+    """A sentence for each run of lines that are not empty. A broken line is not an empty one; after
+    the last line comes one that ends the last sentence."""
     first, words, tags = 0, list[str](), list[str]()
     finding: Finding | None = None
-    for number, line in enumerate(_and_an_end(path, broken), 1):
+    for number, line in enumerate(chain(lines(path, broken), [""]), 1):
         if line.strip() or number in broken:
             first = first or number
-            found = None if number in broken else parse(line, len(words))
             if number in broken:
                 finding = finding or broken.pop(number)
-            elif isinstance(found, str):
+                continue
+            found = parse(line, len(words))
+            if isinstance(found, str):
                 finding = finding or Finding(path, number, found, excerpt(line))
             elif found:
                 words.append(found[0])
@@ -255,12 +224,6 @@ def _paragraphs(path: Path, parse: Parse, broken: Broken) -> Iterator[Row]:
             elif words:  # not a comment alone
                 yield first, ("\n".join(words), "\n".join(tags))
             first, words, tags, finding = 0, [], [], None
-
-
-def _and_an_end(path: Path, broken: Broken) -> Iterator[str]:
-    """The lines of a file, and an empty one that ends its last sentence."""
-    yield from lines(path, broken)
-    yield ""
 
 
 def _conllu(columns: tuple[str, ...]) -> Parse:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data import files
-from regard.data.readers import Broken, Finding, Report, lines, suffix
+from regard.data.readers import Finding, Report, sound, suffix
 from regard.data.tables import TABLES
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
@@ -43,13 +43,11 @@ def listed(
 ) -> dict[str, list[int]]:
     """Texts, or those of a file, one to a line, and the tokens of each. What a model
     cannot write is reported and left out."""
-    broken: Broken = {}
-    path, given = (source, lines(source, broken)) if isinstance(source, Path) else (GIVEN, source)
+    path = source if isinstance(source, Path) else GIVEN
+    given = [line for _, line in sound(source)] if isinstance(source, Path) else source
     texts = [line.strip() for line in given]
     found: dict[str, list[int]] = {}
     for number, (text, symbols) in enumerate(zip(texts, by.encode(texts), strict=True), 1):
-        if number in broken:
-            raise UserError(str(broken[number]))
         if by.unknown in symbols:
             report.add(Finding(path, number, "tokens that no training text has", text[:60]))
         elif len(symbols) > longest:

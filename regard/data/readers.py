@@ -3,7 +3,7 @@
     opened   a checked file, as bytes                         (any format)
     blocks   bytes → lists of decoded lines, defects noted    (any text format)
     usable   rows and their defects → the rows that the policy lets through
-    text     the lines of one plain file; tables.py reads what has columns
+    text     the reader of running text; those of tables are in tables.py
 
 A reader of another text format takes `lines`, notes its own defects in the same dictionary and
 hands its rows to `usable`.
@@ -179,6 +179,15 @@ def lines(path: Path, broken: Broken) -> Iterator[str]:
     return chain.from_iterable(blocks(path, broken))
 
 
+def sound(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; a broken one is refused."""
+    broken: Broken = {}
+    for number, line in enumerate(lines(path, broken), 1):
+        if number in broken:
+            raise UserError(str(broken[number]))
+        yield number, line
+
+
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """Blocks that end where a line ends, without that last newline."""
     with opened(path) as stream:
@@ -282,28 +291,6 @@ def text(path: Path, policy: Policy, report: Report) -> Iterator[tuple[int, str]
     """The lines of one plain file of running text, with their numbers."""
     check(path)
     broken: Broken = {}
-    rows = usable(aligned([path], broken), broken, [path], ["line"], policy, report)
-    return ((number, line) for number, (line,) in rows)
-
-
-def aligned(paths: Sequence[Path], broken: Broken) -> Iterable[Row]:
-    """Line n of every file. Lengths are compared first, unless that means unpacking twice."""
-    if len(paths) > 1 and all(path.suffix.lower() != ".gz" for path in paths):
-        _compare(paths)
-
-    def rows() -> Iterator[Row]:
-        streams = [lines(path, broken) for path in paths]
-        try:
-            yield from enumerate(zip(*streams, strict=True), 1)
-        except ValueError:
-            _compare(paths)
-            raise
-
-    return rows()
-
-
-def _compare(paths: Sequence[Path]) -> None:
-    counts = [count(path) for path in paths]
-    if len(set(counts)) > 1:
-        each = ", ".join(f"{path} has {n:,}" for path, n in zip(paths, counts, strict=True))
-        raise UserError(f"files that belong together have unequal numbers of lines: {each}")
+    rows = enumerate(zip(lines(path, broken), strict=True), 1)
+    found = usable(rows, broken, [path], ["line"], policy, report)
+    return ((number, line) for number, (line,) in found)

@@ -8,7 +8,6 @@ filled in is always the last known value: nothing is taken from the future, nor 
 left out.
 """
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import catalogue, clock, dates, delimiters, readers
+from regard.data import clock, dates, delimiters, readers
 from regard.data.cells import (
     MISSING,
     Columns,
@@ -33,13 +32,11 @@ from regard.data.cells import (
 )  # fmt: skip
 from regard.data.clock import Moment, Step
 from regard.data.dates import Order
-from regard.data.files import find
+from regard.data.files import PARTS, check_set, find
 from regard.data.readers import Broken, Finding, Report, excerpt
 from regard.errors import RecipeError, UserError
 from regard.recipe.values import NonNegative, Positive
 
-Part = Literal["train", "validation", "test"]
-PARTS: tuple[Part, ...] = ("train", "validation", "test")
 TOLERANCE = Decimal("0.001")
 """By which part of a step a time may be off: numbers such as 0.1 are not exact."""
 LARGEST = 1e100
@@ -96,12 +93,7 @@ class Config:
     rows by time, before anything is filled in."""
 
     def __post_init__(self) -> None:
-        if self.set and self.folder:
-            raise RecipeError("folder: give either a data set or a folder, not both")
-        if self.set and self.set not in catalogue.names():
-            near = difflib.get_close_matches(self.set, catalogue.names(), 1)
-            hint = f"did you mean {near[0]!r}?" if near else "`regard data list` has them all"
-            raise RecipeError(f"set: there is no data set {self.set!r}; {hint}")
+        check_set(self.set, self.folder)
         if self.delimiter != "auto":
             delimiters.character(self.delimiter)
         if self.order == "sort" and not self.time:
@@ -186,7 +178,7 @@ class Scanned:
     """Why there is no series."""
 
     def accepted(self, report: Report) -> Series:
-        """The series; refused, as `read` does, if the recipe does not say how to deal with what is
+        """The series; refused if the recipe does not say how to deal with what is
         wrong with it."""
         note = _strict(self.config, report)
         for defect, finding in self.defects:
@@ -205,14 +197,18 @@ def scanned(config: Config) -> Scanned:
     def note(defect: Defect, finding: Finding) -> None:
         defects.append((defect, finding))
 
-    def counted() -> Iterator[str | None]:
+    def lines() -> Iterator[str | None]:
+        """None for one that is no text."""
         nonlocal rows
-        for line in lines(path, note):
-            rows += line is None or bool(line.strip())
-            yield line
+        broken: Broken = {}
+        for number, line in enumerate(readers.lines(path, broken), 1):
+            if bad := broken.pop(number, None):
+                note("encoding" if bad.what == "not UTF-8" else "control", bad)
+            rows += bool(bad or line.strip())
+            yield None if bad else line
 
     try:
-        found = scan(counted(), config, path, note)
+        found = scan(lines(), config, path, note)
     except UserError as what:
         error = what
     return Scanned(config, path, defects, rows, found, error)
@@ -220,8 +216,7 @@ def scanned(config: Config) -> Scanned:
 
 def read(config: Config, report: Report | None = None) -> Series:
     """The series of a recipe."""
-    path, report = config.path, Report() if report is None else report
-    return parse(lines(path, _strict(config, report)), config, path, report)
+    return scanned(config).accepted(Report() if report is None else report)
 
 
 def parse(
@@ -233,7 +228,7 @@ def parse(
     *,
     timed: bool = True,
 ) -> Series:
-    """The same from lines; `path` is what messages call them. The rest is that of `scan`."""
+    """A series from lines; `path` is what messages call them. The rest is that of `scan`."""
     found = scan(lines, config, path, _strict(config, report), step, timed=timed)
     report.used += len(np.unique(found.lines))
     return found
@@ -250,17 +245,6 @@ def _strict(config: Config, report: Report) -> Note:
             report.add(finding)
 
     return note
-
-
-def lines(path: Path, note: Note) -> Iterator[str | None]:
-    """The lines of a file; None for one that is no text."""
-    broken: Broken = {}
-    for number, line in enumerate(readers.lines(path, broken), 1):
-        if finding := broken.pop(number, None):
-            note("encoding" if finding.what == "not UTF-8" else "control", finding)
-            yield None
-        else:
-            yield line
 
 
 def scan(
@@ -387,7 +371,7 @@ def _regular(table: Table, config: Config, step: Step | None) -> Series:
     if not clock.fits(table.times, unit):
         what = "its times are of another kind than those that were learnt"
         raise UserError(f"{table.path}: {what}, where a step is {step}")
-    ticks = clock.ticks(table.times, unit)
+    ticks = [clock.tick(time, unit) for time in table.times]
     if step is None and (length := clock.usual(ticks)) is not None:
         step = Step(unit, length)
     for row in range(1, len(ticks)):

@@ -32,10 +32,8 @@ class Spelling:
         return cls(Tokenizer.train(SINGLE, dict.fromkeys(words)))
 
     @classmethod
-    def load(cls, folder: Path) -> "Spelling | None":
-        """That of a run, if it has one."""
-        path = folder / FILE
-        return cls(Tokenizer.load(path, SINGLE)) if path.is_file() else None
+    def load(cls, folder: Path) -> "Spelling":
+        return cls(Tokenizer.load(folder / FILE, SINGLE))
 
     def save(self, folder: Path) -> None:
         self.characters.save(folder / FILE)

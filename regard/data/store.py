@@ -12,6 +12,7 @@ process ends without a word.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from threading import Lock
@@ -126,20 +127,6 @@ class Flat:
     def _block(self) -> int:
         return max(1, BLOCK * self._kind.itemsize // self._size)
 
-    def are(self, values: range) -> bool:
-        """Whether there are no others in it than these."""
-        low, high = values.start, values.stop
-        return all(low <= piece.min() and piece.max() < high for piece in self.pieces())
-
-    def finite(self, *, missing: bool = False) -> bool:
-        """Whether all are finite numbers, or with `missing` NaN, which stands for none."""
-        if self._kind.kind != "f":
-            return True
-        pieces = self.pieces()
-        if missing:
-            return not any(np.isinf(piece).any() for piece in pieces)
-        return all(np.isfinite(piece).all() for piece in pieces)
-
     def where(self, value: int) -> NDArray[np.int64]:
         """The places at which it stands, in a column of numbers."""
         found = [np.flatnonzero(piece == value) for piece in self.pieces()]
@@ -155,23 +142,21 @@ class Store:
     def __init__(self, folder: Path, name: str) -> None:
         """What is damaged, or not as any `Writer` leaves it, is refused. A store of an earlier
         version has no index: its columns are the files NAME.COLUMN.tokens, of unsigned integers."""
-        self._name = folder / name
+        self.name = str(folder / name)
         with _readable():
             if shards.index_path(folder, name).exists():
                 self.columns, self._flat = _indexed(folder, name)
             else:
                 self.columns, self._flat = _earlier(folder, name)
             for column, flat in self._flat.items():
-                if self.columns[column].dtype == "bool" and not _are_truths(flat):
-                    raise ValueError(f"{self._name}.{column}: not all are true or false")
+                # NumPy takes any byte for true, and some operations for other than 1.
+                bools = flat.pieces() if self.columns[column].dtype == "bool" else ()
+                if any(piece.view(np.uint8).max() > 1 for piece in bools):
+                    raise ValueError(f"{self.name}.{column}: not all are true or false")
             counts = {len(flat.starts) - 1 for flat in self._flat.values()}
             if len(counts) != 1:
-                raise ValueError(f"the files {self._name}.* are not of the same examples")
+                raise ValueError(f"the files {self.name}.* are not of the same examples")
             (self._count,) = counts
-
-    @property
-    def name(self) -> str:
-        return str(self._name)
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Call columns by other names."""
@@ -204,7 +189,7 @@ class Store:
                 rows = map(flat.example, range(len(self)))
                 return [row.astype(np.uint8).tobytes().decode() for row in rows]
             except UnicodeDecodeError as error:
-                raise ValueError(f"{self._name}.{column}: {error}") from None
+                raise ValueError(f"{self.name}.{column}: {error}") from None
 
     def lengths(self, column: str) -> NDArray[np.int64]:
         """(N,): how many items each example has."""
@@ -216,7 +201,14 @@ class Store:
 
     def sums(self, column: str) -> NDArray[np.int64]:
         """(N,): of the numbers of each example."""
-        return _sums(self._flat[column])
+        flat = self._flat[column]
+        found = np.zeros(len(self), np.int64)
+        for first in range(0, len(found), BLOCK):
+            ends = flat.starts[first : first + BLOCK + 1]
+            piece = flat[int(ends[0]) : int(ends[-1])]
+            totals = np.concatenate([[0], np.cumsum(piece, dtype=np.int64)])
+            found[first : first + BLOCK] = np.diff(totals[ends - ends[0]])
+        return found
 
     def check(
         self,
@@ -231,32 +223,33 @@ class Store:
         """Refused is a column that holds any but these `values`, an example of more than `longest`
         items, with an `end` what does not have it at the end of each example and nowhere else, and
         with `finite` numbers that are not; with `missing`, NaN stands for one that is not known."""
-        what = f"{self._name}.{column}"
+        what = f"{self.name}.{column}"
         with _readable():
             if column not in self._flat:
                 raise ValueError(f"{what} is missing")
             flat = self._flat[column]
             if longest is not None and self.lengths(column).max(initial=0) > longest:
                 raise ValueError(f"{what}: a sequence has more than {longest} tokens")
-            if values is not None and not flat.are(values):
+            if values is not None and not all(
+                values.start <= piece.min() and piece.max() < values.stop for piece in flat.pieces()
+            ):
                 raise ValueError(f"{what}: not all are from {values.start} to {values.stop - 1}")
             if end is not None and not np.array_equal(flat.where(end), flat.starts[1:] - 1):
                 raise ValueError(f"{what}: its lines do not end where their lengths say")
-            if (finite or missing) and not flat.finite(missing=missing):
+            odd = (np.isinf(p) if missing else ~np.isfinite(p) for p in flat.pieces())
+            if (finite or missing) and any(piece.any() for piece in odd):
                 raise ValueError(f"{what}: not all are finite numbers")
 
 
-class _readable:
+@contextmanager
+def _readable() -> Iterator[None]:
     """Says that stored data cannot be read, and what to do, where something is wrong with it."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError | ValueError | MemoryError):
-            raise UserError(
-                f"the stored data cannot be read: {error}. Start a new run from the recipe"
-            ) from None
+    try:
+        yield
+    except (OSError, ValueError, MemoryError) as error:
+        raise UserError(
+            f"the stored data cannot be read: {error}. Start a new run from the recipe"
+        ) from None
 
 
 def _indexed(folder: Path, name: str) -> tuple[Columns, dict[str, Flat]]:
@@ -284,22 +277,6 @@ def _earlier(folder: Path, name: str) -> tuple[Columns, dict[str, Flat]]:
     if not found:
         raise FileNotFoundError(f"{shards.index_path(folder, name)} is missing")
     return {column: flat.column for column, flat in found.items()}, found
-
-
-def _sums(flat: Flat) -> NDArray[np.int64]:
-    """Of the numbers of each example."""
-    found = np.zeros(len(flat.starts) - 1, np.int64)
-    for first in range(0, len(found), BLOCK):
-        ends = flat.starts[first : first + BLOCK + 1]
-        piece = flat[int(ends[0]) : int(ends[-1])]
-        totals = np.concatenate([[0], np.cumsum(piece, dtype=np.int64)])
-        found[first : first + BLOCK] = np.diff(totals[ends - ends[0]])
-    return found
-
-
-def _are_truths(flat: Flat) -> bool:
-    """Whether each byte is 0 or 1: NumPy takes any for true, and some operations for other."""
-    return all(piece.view(np.uint8).max() <= 1 for piece in flat.pieces())
 
 
 def pad(

@@ -8,10 +8,12 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from regard.data import delimiters
 from regard.data.readers import (
@@ -20,8 +22,8 @@ from regard.data.readers import (
     Policy,
     Report,
     Row,
-    aligned,
     check,
+    count,
     excerpt,
     forbidden,
     lines,
@@ -118,7 +120,7 @@ def parallel(
     if len(paths) == 1 and (kinds or _is_table(layout)):
         rows = _one(paths[0], layout, broken)
     elif len(paths) == len(columns):
-        rows = aligned(paths, broken)
+        rows = _aligned(paths, broken)
     else:
         raise UserError(
             f"{len(paths)} plain text files for the {len(columns)} columns "
@@ -182,35 +184,64 @@ def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layou
         )
 
 
+def _aligned(paths: Sequence[Path], broken: Broken) -> Iterable[Row]:
+    """Line n of every file. Lengths are compared first, unless that means unpacking twice."""
+    if len(paths) > 1 and all(path.suffix.lower() != ".gz" for path in paths):
+        _compare(paths)
+
+    def rows() -> Iterator[Row]:
+        streams = [lines(path, broken) for path in paths]
+        try:
+            yield from enumerate(zip(*streams, strict=True), 1)
+        except ValueError:
+            _compare(paths)
+            raise
+
+    return rows()
+
+
+def _compare(paths: Sequence[Path]) -> None:
+    counts = [count(path) for path in paths]
+    if len(set(counts)) > 1:
+        each = ", ".join(f"{path} has {n:,}" for path, n in zip(paths, counts, strict=True))
+        raise UserError(f"files that belong together have unequal numbers of lines: {each}")
+
+
+Parse = Callable[[dict[str, Any]], tuple[str, ...] | str]
+"""A JSON object → its fields, or what is wrong with it."""
+
+
 def _json(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
     if numbers := [each for each in layout.columns if isinstance(each, int)]:
         raise RecipeError(f"data.columns: {path} is JSONL: its columns go by key, not {numbers[0]}")
     columns = tuple(map(str, layout.columns))
-    nothing = ("",) * len(columns)
+    return records(path, len(columns), partial(_values, columns), broken)
+
+
+def records(path: Path, width: int, parse: Parse, broken: Broken) -> Iterator[Row]:
+    """The `width` fields of each JSON object, one a line."""
     for number, line in enumerate(lines(path, broken), 1):
-        fields = _values(line, columns) if line.strip() else nothing
+        fields: tuple[str, ...] | str = ("",) * width
+        if line.strip():
+            record = _object(line)
+            fields = parse(record) if isinstance(record, dict) else str(record)
         if isinstance(fields, str):
             broken[number] = Finding(path, number, fields, excerpt(line))
-            fields = nothing
+            fields = ("",) * width
         yield number, fields
 
 
-def _object(line: str) -> object:
-    try:
-        found: object = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found
-
-
-def _values(line: str, columns: tuple[str, ...]) -> tuple[str, ...] | str:
-    """The columns' values in a JSON object, numbers as they are written; or what is wrong."""
+def _object(line: str) -> dict[str, Any] | str:
+    """The JSON object of a line, or what it is instead."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return "not JSON"
-    if not isinstance(record, dict):
-        return "not a JSON object"
+    return record if isinstance(record, dict) else "not a JSON object"
+
+
+def _values(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, ...] | str:
+    """The columns' values in a JSON object, numbers as they are written; or what is wrong."""
     fields = []
     for column in columns:
         if column not in record:

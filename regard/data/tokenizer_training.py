@@ -128,7 +128,8 @@ def _subword(config: Config, lines: Iterable[str], special: list[str]) -> Librar
         library.train_from_iterator((" " + line for line in lines), trainer)
         return _without_added(library, config.vocabulary)
     whole, counter = around(models.BPE(), config), Library(models.BPE())
-    cut = chunks.RUNS_OF_BLANKS if config.split == "words" else chunks.BLANKS
+    cut = chunks.cut_of(config.kind, config.split)
+    assert cut is not None
     text = chunks.repeated(chunks.counted(cut, lines), lambda chunk: pieces(whole, " " + chunk))
     counter.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     counter.train_from_iterator(text, trainers.BpeTrainer(**options))

@@ -25,10 +25,8 @@ from tokenizers import Tokenizer as Library, models
 from regard.data import chunks, whole_file
 from regard.data.tokenizer_training import (
     BYTE_OF,
-    MARKS,
     SPECIAL,
     UNKNOWN,
-    WORDS,
     Config as Config,
     around,
     pieces as cut_pieces,
@@ -51,16 +49,15 @@ class Tokenizer:
         makes it. Nothing else is given to the library: its parts can be made to explode."""
         self.json = text
         try:
-            tree = checked.parse(text)
-            pieces = _checked(tree, config)
+            config, pieces = _checked(checked.parse(text), config)
             self._library = Library.from_str(text)
         except Exception as error:  # the library raises bare Exceptions
             raise UserError(f"not a tokenizer: {error}") from None
         self._library.no_truncation()
         own = specials(pieces)
         self._pieces = dict(enumerate(pieces)) | {n: name.strip() for n, name in enumerate(own)}
-        self._between = " " if tree["decoder"] is None else ""
-        self._over_bytes = (tree["decoder"] or {}).get("type") == "ByteLevel"
+        self._between = " " if config.kind == "word" else ""
+        self._over_bytes = config.kind in ("bpe", "unigram", "bytes")
         self.special = frozenset(range(len(own)))
         """Tokens that stand for no text."""
         self.named = {piece[2:-1]: number for number, piece in enumerate(own)}
@@ -70,8 +67,8 @@ class Tokenizer:
         self.read = range(self.unknown, len(self._pieces))
         """Tokens that texts become."""
         # The first word of a text is spelt like any other, with a blank before it.
-        self._prefix = " " if tree["pre_tokenizer"]["type"] == "Sequence" else ""
-        cut = chunks.cut_of(tree["pre_tokenizer"], WORDS, MARKS)
+        self._prefix = " " if config.kind in ("bpe", "unigram") else ""
+        cut = chunks.cut_of(config.kind, config.split)
         self._encoded = chunks.Encoder(cut, self._numbers, len(self))
 
     @classmethod
@@ -165,15 +162,16 @@ def _readable(piece: str) -> str:
 # What was saved
 
 
-def _checked(tree: Table, config: Config | None) -> list[str]:
-    """The pieces of a saved tokenizer, by number, if it is such as training makes; ValueError
-    otherwise: there is a closed list of all that may stand around a vocabulary."""
+def _checked(tree: Table, config: Config | None) -> tuple[Config, list[str]]:
+    """How a saved tokenizer cuts, and its pieces, by number, if it is such as training makes;
+    ValueError otherwise: there is a closed list of all that may stand around a vocabulary."""
     model = checked.table(tree.get("model"), "model")
     bare = tree | {"model": {k: v for k, v in model.items() if k not in ("vocab", "merges")}}
-    which = _forms() if config is None else {_form(config): config.kind}
-    kind = next((kind for form, kind in which.items() if _agrees(bare, json.loads(form))), None)
-    if kind is None:
+    which = _every() if config is None else [config]
+    found = next((each for each in which if _agrees(bare, json.loads(_form(each)))), None)
+    if found is None:
         raise ValueError("its parts are not those that the recipe's [tokenizer] makes")
+    kind = found.kind
     pieces = _unigrams(model) if kind == "unigram" else _numbered(model)
     own, text = pieces[len(specials(pieces)) :], "".join(pieces)
     text.encode()  # half a surrogate pair is a ValueError
@@ -190,7 +188,7 @@ def _checked(tree: Table, config: Config | None) -> list[str]:
         raise ValueError(f"its vocabulary is not one of kind {kind!r}")
     if kind in ("bpe", "bytes") and _merged(model) != {*own} - single:
         raise ValueError("its merges are not those of its vocabulary")
-    return pieces
+    return found, pieces
 
 
 def _numbered(model: Table) -> list[str]:
@@ -255,13 +253,12 @@ def _form(config: Config) -> str:
 
 
 @cache
-def _forms() -> dict[str, str]:
-    """All that training can make, each with its kind. (Bytes look like BPE that split nothing.)"""
-    every = [
+def _every() -> list[Config]:
+    """All ways in which tokenizers can cut."""
+    return [
         Config(kind=kind, split=split, lowercase=lowercase)
         for kind in get_args(get_type_hints(Config)["kind"])
         for split in get_args(get_type_hints(Config)["split"])
         for lowercase in (False, True)
         if kind == "word" or split != "punctuation"
     ]
-    return {_form(config): config.kind for config in every}

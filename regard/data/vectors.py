@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.readers import Broken, excerpt, lines
+from regard.data.readers import excerpt, sound
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 
@@ -76,11 +76,8 @@ def _words(tokenizer: Tokenizer) -> dict[int, str]:
 
 def read(path: Path, wanted: set[str], dim: int) -> dict[str, NDArray[np.float32]]:
     """The vectors of the wanted words. Each line is checked; a broken one is refused."""
-    broken: Broken = {}
     found: dict[str, NDArray[np.float32]] = {}
-    for number, line in enumerate(lines(path, broken), 1):
-        if number in broken:
-            raise UserError(str(broken[number]))
+    for number, line in sound(path):
         # A word may hold blanks: the vector is what stands last.
         word, *cells = line.rstrip().rsplit(" ", dim)
         if number == 1 and _is_header(line):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -43,11 +42,12 @@ class Writer:
         """A shard ends after so many bytes, by default after `shards.SHARD`."""
         self._folder, self._name, self._most = folder, name, shard or shards.SHARD
         self._columns = shards.check_columns(columns)
+        self._journal = shards.journal_path(folder, name)
         folder.mkdir(parents=True, exist_ok=True)
         whole = _whole(folder, name, self._columns)
         self.complete = whole is not None
         if self.complete:  # a kill may have come before this
-            shards.journal_path(folder, name).unlink(missing_ok=True)
+            self._journal.unlink(missing_ok=True)
         self._shards = whole if whole is not None else self._take_over()
         self.done = sum(each.examples for each in self._shards)
         self._open: _Open | None = None
@@ -57,12 +57,7 @@ class Writer:
         makes one of."""
         stream = iter(rows)
         while block := list(islice(stream, ROWS)):
-            self.add_columns(
-                {
-                    name: joined([row[name] for row in block], column)
-                    for name, column in self._columns.items()
-                }
-            )
+            self.add_columns(joined(block, self._columns))
 
     def add_columns(self, block: Mapping[str, tuple[Values, ArrayLike]]) -> None:
         """Many examples at once: of each column all items (Σ lengths, *shape), and the lengths (N,)
@@ -106,20 +101,13 @@ class Writer:
         assert self._open is not None
         self._shards.append(self._open.close())
         self._open = None
-        with shards.journal_path(self._folder, self._name).open(
-            "a", encoding="utf-8", newline="\n"
-        ) as file:
+        with self._journal.open("a", encoding="utf-8", newline="\n") as file:
             file.write(_line(shards.written_shard(self._shards[-1])))
 
     def __enter__(self) -> "Writer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None or self.complete:
             if self._open is not None:
                 self._open.abandon()
@@ -127,13 +115,12 @@ class Writer:
         if self._open is not None:
             self._end_shard()
         shards.write_index(self._folder, self._name, Index(self._columns, self._shards))
-        shards.journal_path(self._folder, self._name).unlink(missing_ok=True)
+        self._journal.unlink(missing_ok=True)
 
     def _take_over(self) -> list[Shard]:
         """The whole shards of an earlier try; all else that is left of it is removed."""
         head = {"columns": shards.written_columns(self._columns), "shard": self._most}
-        journal = shards.journal_path(self._folder, self._name)
-        found = list(_journal(journal, head, self._columns))
+        found = list(_journal(self._journal, head, self._columns))
         for number, shard in enumerate(found):
             if not is_whole(self._folder, self._name, self._columns, number, shard):
                 del found[number:]
@@ -143,7 +130,7 @@ class Writer:
             if number >= len(found):
                 path.unlink()
         text = _line(head) + "".join(_line(shards.written_shard(shard)) for shard in found)
-        whole_file.write(journal, text)
+        whole_file.write(self._journal, text)
         return found
 
 
@@ -158,9 +145,8 @@ class _OpenColumn:
         self._items = 0
 
     def write(self, values: Values, lengths: Lengths) -> None:
-        for file, digest, array in zip(
-            self._files, self._sums, (values, lengths.astype("<u4")), strict=True
-        ):
+        arrays = values, lengths.astype("<u4")
+        for file, digest, array in zip(self._files, self._sums, arrays, strict=True):
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             file.write(data)
             digest.update(data)
@@ -191,9 +177,15 @@ class _Open:
 # Arrays
 
 
-def joined(rows: Sequence[ArrayLike], column: Column) -> tuple[Values, Lengths]:
-    """The arrays of many examples as one, and the length of each. For lists of plain numbers this
-    is several times as fast as an array of each."""
+def joined(
+    rows: Sequence[Mapping[str, ArrayLike]], columns: Mapping[str, Column]
+) -> dict[str, tuple[Values, Lengths]]:
+    """Of each column the arrays of many examples as one, and the length of each."""
+    return {name: _joined([row[name] for row in rows], each) for name, each in columns.items()}
+
+
+def _joined(rows: Sequence[ArrayLike], column: Column) -> tuple[Values, Lengths]:
+    """For lists of plain numbers this is several times as fast as an array of each."""
     if not column.shape and all(isinstance(row, list) for row in rows):
         lists: Sequence[list[Any]] = rows  # type: ignore[assignment]
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
@@ -264,15 +256,10 @@ def _whole(folder: Path, name: str, columns: Columns) -> list[Shard] | None:
     except (OSError, ValueError):
         return None
     found = enumerate(index.shards)
-    same = written(index.columns) == written(columns)
+    same = [*index.columns.items()] == [*columns.items()]  # in the same order
     if same and all(is_whole(folder, name, columns, n, shard) for n, shard in found):
         return index.shards
     return None
-
-
-def written(columns: Columns) -> str:
-    """Of equal columns in the same order the same."""
-    return json.dumps(shards.written_columns(columns))
 
 
 def _journal(path: Path, head: Mapping[str, Any], columns: Columns) -> Iterable[Shard]:

@@ -28,7 +28,7 @@ from regard.errors import RecipeError
 from regard.layers.cache import stacked_rows
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.layers.probe import probe, scope, stacked
 from regard.layers.recurrent import Kind, Recurrent, State as Hidden, recurrent
 from regard.recipe.values import Depth, Share, WidthOrZero
@@ -69,6 +69,19 @@ class Config:
             raise RecipeError("input_feeding: it needs order = 'after'")
         if self.order == "before" and self.attention == "none":
             raise RecipeError("order: nothing is looked at if attention = 'none'; leave it out")
+
+    def check_alone(self) -> None:
+        """Refuse settings for a memory: a language model has none."""
+        if self.input_feeding:
+            raise RecipeError("input_feeding: there is no memory to make anything of")
+        usual = Config()
+        for name, is_usual in {
+            "attention": self.attention in (usual.attention, "none"),
+            "order": self.order == usual.order,
+            "summary": self.summary == usual.summary,
+        }.items():
+            if not is_usual:
+                raise RecipeError(f"{name}: a language model has no memory to look at")
 
 
 class Memory(NamedTuple):
@@ -162,9 +175,9 @@ class Attention(nn.Module):
 
     def __init__(self, dim: int, hidden: int, *, additive: bool) -> None:
         super().__init__()
-        self.key = _glorot(Linear(dim, hidden, bias=False))
-        self.query = _glorot(Linear(hidden, hidden)) if additive else None
-        self.score = _glorot(Linear(hidden, 1, bias=False)) if additive else None
+        self.key = glorot(Linear(dim, hidden, bias=False))
+        self.query = glorot(Linear(hidden, hidden)) if additive else None
+        self.score = glorot(Linear(hidden, 1, bias=False)) if additive else None
 
     def forward(self, h: Float[Tensor, "R T H"], memory: Memory) -> Float[Tensor, "R T D"]:
         """The R/B rows of one sentence ask as one long query, so nothing of it is copied."""
@@ -191,8 +204,8 @@ class Decoder(nn.Module):
 
     def __init__(self, config: Config, dim: int, embedding: Embedding, *, memory: bool) -> None:
         super().__init__()
-        if config.input_feeding and not memory:
-            raise RecipeError("input_feeding: there is no memory to make anything of")
+        if not memory:
+            config.check_alone()
         hidden = config.hidden or dim
         attention = config.attention if memory else "none"
         self.embedding, self.config, self.dim = embedding, config, dim
@@ -205,13 +218,13 @@ class Decoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         if memory:
             states = sum(len(layer.start(0)) for layer in self.layers)
-            self.bridge = _glorot(Linear(dim, states * hidden))
+            self.bridge = glorot(Linear(dim, states * hidden))
         if attention == "none":
             self.attention = None
-            self.output = nn.Identity() if hidden == dim else _glorot(Linear(hidden, dim))
+            self.output = nn.Identity() if hidden == dim else glorot(Linear(hidden, dim))
         else:
             self.attention = Attention(dim, hidden, additive=attention == "additive")
-            self.output = _glorot(Linear(dim + hidden, dim))
+            self.output = glorot(Linear(dim + hidden, dim))
 
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
@@ -321,10 +334,3 @@ def summarise(memory: Sequence, how: Summary) -> Float[Tensor, "B D"]:
         return (states * mask[..., None]).sum(1) / lengths[:, None]
     last = states[torch.arange(len(states), device=states.device), lengths - 1]
     return last if how == "last" else (states[:, 0] + last) / 2
-
-
-def _glorot(linear: Linear) -> Linear:
-    nn.init.xavier_uniform_(linear.weight)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
-    return linear

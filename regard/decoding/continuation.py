@@ -8,13 +8,12 @@ The prompt x is given, not written: nothing of it counts in a score, a length or
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 
 from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.prediction import Prediction
+from regard.decoding.prediction import Prediction, written
 from regard.errors import UserError
 from regard.inspect import reading
 from regard.inspect.reading import Reading
@@ -22,26 +21,13 @@ from regard.layers.position import limit
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.types import Batch, DecoderState
+from regard.types import Batch, DecoderState, Samples
 
 CHUNK = 256
 """Tokens of each text that are read at once: what a model holds of them is bounded."""
 PROMPT, SHORT = 32, 16
 """Tokens before a place of a text, and of what is said there."""
 NOTHING = Hypothesis((), 0.0, (), False)
-
-
-class Asked(NamedTuple):
-    """What is asked of every text."""
-
-    length: int
-    """The most tokens of an output."""
-    end: int
-    """The token that ends an output."""
-    forbidden: tuple[int, ...]
-    """Tokens that are never written."""
-    window: int | None
-    """How many tokens the model can hold, if it hands nothing on."""
 
 
 def read(model: Model, texts: Sequence[Sequence[int]]) -> DecoderState:
@@ -69,84 +55,6 @@ def read(model: Model, texts: Sequence[Sequence[int]]) -> DecoderState:
     return whole.keep(torch.tensor(back, device=model.device))
 
 
-def follow(
-    model: Model,
-    texts: Sequence[Sequence[int]],
-    numbers: Sequence[int],
-    search: Part,
-    asked: Asked,
-) -> list[list[Hypothesis]]:
-    """What follows each text, which has a token at least: hypotheses, best first.
-
-    A model that hands nothing on writes until its window is full, then goes on from the last
-    half of it: each sample by itself, other searches with the best hypothesis, so that their
-    alternatives differ in the last window only.
-    """
-    kept = (asked.window or sys.maxsize) // 2 + 1
-    samples: int = getattr(search.config, "samples", 0)
-    found = [[NOTHING] for _ in texts]
-    going, draws = [(n, 0) for n in range(len(texts))], 0
-    while going:
-        before = [found[n][k] for n, k in going]
-        rows = [
-            [*texts[n][-kept:], *written.tokens][-kept:]
-            for (n, _), written in zip(going, before, strict=True)
-        ]
-        marks = tuple(numbers[n] + ((draws + k) << 32) for n, k in going)  # others in each window
-        best = _written(model, rows, before, marks, search, asked)
-        for (n, k), new in zip(going, best, strict=True):
-            if samples:
-                found[n][k : k + 1] = new
-            else:
-                found[n] = new
-        if samples:
-            search = Part(search.kind, replace(search.config, samples=1))
-        draws += samples or 1
-        going = [
-            (n, k)
-            for n, each in enumerate(found)
-            for k, written in enumerate(each if samples else each[:1])
-            if not written.finished and len(written.tokens) < asked.length
-        ]
-    return [sorted(each, key=lambda written: -written.score) for each in found]
-
-
-def _written(
-    model: Model,
-    rows: Sequence[Sequence[int]],
-    before: Sequence[Hypothesis],
-    numbers: tuple[int, ...],
-    search: Part,
-    asked: Asked,
-) -> list[list[Hypothesis]]:
-    """Each of `before` with what follows it, up to the end of a window; `rows` are what is read."""
-    window = asked.window or sys.maxsize
-    request = Request(
-        start=[row[-1] for row in rows],
-        end=asked.end,
-        caps=[
-            min(asked.length - len(written.tokens), window + 1 - len(row))
-            for written, row in zip(before, rows, strict=True)
-        ],
-        forbidden=asked.forbidden,
-        written=[written.log_probs for written in before],
-        numbers=numbers,
-        device=model.device,
-    )
-    with torch.inference_mode():
-        find = module("search", search.kind).search
-        found = find(model.step, read(model, rows), request, search.config)
-    return [
-        [
-            new._replace(
-                tokens=written.tokens + new.tokens, log_probs=written.log_probs + new.log_probs
-            )
-            for new in best
-        ]
-        for written, best in zip(before, found, strict=True)
-    ]
-
-
 @dataclass(frozen=True)
 class Continuer:
     """A model that goes on where texts stop; the lines of a text end by tokens of their own."""
@@ -171,11 +79,6 @@ class Continuer:
             lines.append([]) if token == self.by.end else lines[-1].append(token)
         return "\n".join(map(self.by.decode, lines))
 
-    @property
-    def end(self) -> int:
-        """What ends an output: running text has no end, and what pads is never written."""
-        return self.by.end if self.ends else self.by.pad
-
     def predict(
         self, inputs: Sequence[str], search: Part, length: int, size: int, first: int
     ) -> list[Prediction]:
@@ -190,12 +93,87 @@ class Continuer:
         return by_length([len(prompt) for prompt in prompts], size, continued)
 
     def follow(
-        self, prompts: list[list[int]], numbers: list[int], search: Part, length: int
+        self, prompts: list[list[int]], numbers: Sequence[int], search: Part, length: int
     ) -> list[list[Hypothesis]]:
-        """Continuations, best first, without their prompts."""
-        asked = Asked(length, self.end, self.by.unwritten, self.window)
+        """Continuations, best first, without their prompts.
+
+        A model that hands nothing on writes until its window is full, then goes on from the last
+        half of it: each sample by itself, other searches with the best hypothesis, so that their
+        alternatives differ in the last window only.
+        """
         texts = [[self.before, *prompt] for prompt in prompts]
-        return follow(self.model, texts, numbers, search, asked)
+        kept = (self.window or sys.maxsize) // 2 + 1
+        samples = search.config.samples if isinstance(search.config, Samples) else 0
+        found = [[NOTHING] for _ in texts]
+        going, draws = [(n, 0) for n in range(len(texts))], 0
+        while going:
+            before = [found[n][k] for n, k in going]
+            rows = [
+                [*texts[n][-kept:], *done.tokens][-kept:]
+                for (n, _), done in zip(going, before, strict=True)
+            ]
+            marks = tuple(numbers[n] + ((draws + k) << 32) for n, k in going)  # new in each window
+            best = self._written(rows, before, marks, search, length)
+            for (n, k), new in zip(going, best, strict=True):
+                if samples:
+                    found[n][k : k + 1] = new
+                else:
+                    found[n] = new
+            if samples:
+                search = Part(search.kind, replace(search.config, samples=1))
+            draws += samples or 1
+            going = [
+                (n, k)
+                for n, each in enumerate(found)
+                for k, done in enumerate(each if samples else each[:1])
+                if not done.finished and len(done.tokens) < length
+            ]
+        return [sorted(each, key=lambda done: -done.score) for each in found]
+
+    def _written(
+        self,
+        rows: Sequence[Sequence[int]],
+        before: Sequence[Hypothesis],
+        numbers: tuple[int, ...],
+        search: Part,
+        length: int,
+    ) -> list[list[Hypothesis]]:
+        """Each of `before` and what follows it, up to a window's end; `rows` are what is read."""
+        room = (self.window or sys.maxsize) + 1
+        pairs = list(zip(rows, before, strict=True))
+        caps = [min(length - len(done.tokens), room - len(row)) for row, done in pairs]
+        request = self._request(rows, caps, numbers, [done.log_probs for done in before])
+        with torch.inference_mode():
+            find = module("search", search.kind).search
+            found = find(self.model.step, read(self.model, rows), request, search.config)
+        return [
+            [
+                new._replace(
+                    tokens=done.tokens + new.tokens, log_probs=done.log_probs + new.log_probs
+                )
+                for new in best
+            ]
+            for done, best in zip(before, found, strict=True)
+        ]
+
+    def _request(
+        self,
+        rows: Sequence[Sequence[int]],
+        caps: list[int],
+        numbers: tuple[int, ...],
+        written: Sequence[Sequence[float]],
+    ) -> Request:
+        """What is asked of a search that goes on with rows; running text has no end, and what pads
+        is never written."""
+        return Request(
+            start=[row[-1] for row in rows],
+            end=self.by.end if self.ends else self.by.pad,
+            caps=caps,
+            forbidden=self.by.unwritten,
+            written=written,
+            numbers=numbers,
+            device=self.model.device,
+        )
 
     def beside(self, places: Sequence[tuple[list[int], int]]) -> tuple[list[str], list[str]]:
         """What is said at places of texts, greedily, and what stands there."""
@@ -208,21 +186,9 @@ class Continuer:
     def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
         before = self.decode(prompt)
         texts = [self.decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
-        first, ended = best[0], best[0].finished
-        alternatives = [
-            {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
-            for text, each in zip(texts, best, strict=True)
-        ]
-        whole = "ok" if ended or not self.ends else "capped"
-        return Prediction(
-            text=texts[0],
-            status="unknown" if self.by.unknown in prompt else whole,
-            score=first.score,
-            tokens=self.by.pieces([*first.tokens, self.by.end] if ended else first.tokens),
-            log_probs=list(first.log_probs),
-            source=self.by.pieces(prompt),
-            alternatives=alternatives if len(best) > 1 else [],
-        )
+        whole = "ok" if best[0].finished or not self.ends else "capped"
+        status = "unknown" if self.by.unknown in prompt else whole
+        return written(best, texts, self.by, status=status, source=self.by.pieces(prompt))
 
     def look(
         self,
@@ -235,16 +201,11 @@ class Continuer:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
         prompt, beam = self.tokens(text), None
         if target is None:
-            request = Request(
-                start=(prompt or [self.before])[-1],
-                end=self.end,
-                caps=[max(1, min(length, limit(self.model.decoder) - len(prompt)))],
-                forbidden=self.by.unwritten,
-                numbers=(0,),
-                device=self.model.device,
-            )
+            rows = [[self.before, *prompt]]
+            cap = max(1, min(length, limit(self.model.decoder) - len(prompt)))
+            request = self._request(rows, [cap], (0,), [()])
             with torch.inference_mode():
-                state = read(self.model, [[self.before, *prompt]])
+                state = read(self.model, rows)
             best, beam = reading.best(self.model, state, request, search, self.by)
             said = [*prompt, *best.tokens, *([self.by.end] if best.finished else [])]
         else:

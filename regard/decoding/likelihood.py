@@ -1,7 +1,7 @@
 """How likely texts are: log p of every token, and the characters and bits that it stands for."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,21 +61,13 @@ def means(texts: Sequence[Text], found: Sequence[NDArray[np.float32]]) -> dict[s
 
 
 def scores(
-    by: Tokenizer,
-    texts: Sequence[Text],
-    found: Sequence[NDArray[np.float32]],
-    about: Mapping[str, object],
+    by: Tokenizer, texts: Sequence[Text], found: Sequence[NDArray[np.float32]], about: str
 ) -> dict[str, Score]:
     """Perplexity and bits per character; their signature begins with what is said about it."""
     figures, tokens = means(texts, found), [token for text in texts for token in text.tokens]
-    whole = {
-        **about,
-        "symbols": len(tokens),
-        "characters": sum(text.characters for text in texts),
-        "unknown": f"{tokens.count(by.unknown)}-spelt",
-        "version": VERSION,
-    }
-    signature = "|".join(f"{name}:{value}" for name, value in whole.items())
+    counts = f"symbols:{len(tokens)}|characters:{sum(text.characters for text in texts)}"
+    unknown = f"unknown:{tokens.count(by.unknown)}-spelt"
+    signature = f"{about}|{counts}|{unknown}|version:{VERSION}"
     return {
         name: Score(name=name, value=figures[name], signature=signature, higher_is_better=False)
         for name in ("perplexity", "bits_per_character")

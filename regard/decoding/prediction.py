@@ -1,7 +1,13 @@
 """What a model makes of one input."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from regard.data.tokenizers import Tokenizer
+from regard.metrics import perplexity
+from regard.search import Hypothesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,3 +36,34 @@ class Prediction:
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in ([], {})}
+
+
+def written(
+    best: Sequence[Hypothesis], texts: Sequence[str], by: Tokenizer, **details: Any
+) -> Prediction:
+    """What was found by a search, best first, and the text of each."""
+    first = best[0]
+    several = [
+        {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
+        for text, each in zip(texts, best, strict=True)
+    ]
+    return Prediction(
+        text=texts[0],
+        score=first.score,
+        tokens=by.pieces([*first.tokens, by.end] if first.finished else first.tokens),
+        log_probs=list(first.log_probs),
+        alternatives=several if len(best) > 1 else [],
+        **details,
+    )
+
+
+def scored(log_probs: Sequence[float], **details: Any) -> dict[str, Any]:
+    """What is said of a given output: Σ log p and exp of the mean −log p over its tokens, None of
+    one that has none to score."""
+    total = math.fsum(log_probs) if log_probs else None
+    return {
+        "log_prob": total,
+        "perplexity": None if total is None else perplexity(-total / len(log_probs)),
+        **details,
+        "log_probs": log_probs,
+    }

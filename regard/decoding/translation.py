@@ -1,23 +1,22 @@
 """What a model writes for sources: what is asked of a search, and what comes of it."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.data.batching import by_length
-from regard.decoding.alignment import align
 from regard.decoding.choices import Choices
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import Prediction
+from regard.decoding.prediction import Prediction, scored, written
 from regard.errors import RecipeError, UserError
 from regard.fields import text
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.layers.position import limit
-from regard.metrics import perplexity
+from regard.layers.probe import watch
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Factor, LengthOrZero
@@ -96,7 +95,9 @@ class Translator:
         check_choices(self.choices is not None, search, length)
         whole = self.source.tokenizer.encode(inputs)
         encoded = [tokens[: self.longest] for tokens in whole]
-        forced = self._forced(model, prefixes) if prefixes else [[] for _ in inputs]
+        forced = self.target.tokenizer.encode(prefixes) if prefixes else [[] for _ in inputs]
+        for prefix in filter(None, forced):
+            check_written_length("prefix: it", prefix, model)
         full = [n for n, line in enumerate(inputs) if line.strip()]
         order = sorted(full, key=lambda n: (len(encoded[n]), n))
         # An engine makes its own batches.
@@ -123,31 +124,18 @@ class Translator:
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
 
-    def _forced(self, model: Model, prefixes: Sequence[str]) -> list[list[int]]:
-        forced = self.target.tokenizer.encode(prefixes)
-        for prefix in forced:
-            check_written_length("prefix: it", prefix, model)
-        return forced
-
     def _prediction(
         self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
     ) -> Prediction:
         first, by = best[0], self.target.tokenizer
         status = self._status(cut, source)
-        tokens = [*first.tokens, by.end] if first.finished else list(first.tokens)
-        several = best if len(best) > 1 else []
-        return Prediction(
-            text=by.decode(first.tokens),
+        return written(
+            best,
+            [by.decode(each.tokens) for each in best],
+            by,
             status="capped" if status == "ok" and not first.finished else status,
-            score=first.score,
-            tokens=by.pieces(tokens),
-            log_probs=list(first.log_probs),
             source=self.source.positions({self.source.name: source}),
-            alignment=link[: len(tokens)],
-            alternatives=[
-                {"text": by.decode(h.tokens), "score": h.score, "log_probs": list(h.log_probs)}
-                for h in several
-            ],
+            alignment=link[: len(first.tokens) + first.finished],
         )
 
     def _status(self, cut: bool, tokens: Sequence[int]) -> str:
@@ -244,14 +232,9 @@ class Translator:
 
         lengths = [(len(y), len(x)) for x, y in zip(left, right, strict=True)]
         for n, found in enumerate(by_length(lengths, size, log_probs)):
-            total = math.fsum(found)
-            yield {
-                "log_prob": total,
-                "perplexity": perplexity(-total / len(found)),
-                "status": self._status(len(sources[n]) > self.longest, [*left[n], *right[n]]),
-                "tokens": self.target.positions({self.target.name: right[n]}),
-                "log_probs": found,
-            }
+            status = self._status(len(sources[n]) > self.longest, [*left[n], *right[n]])
+            tokens = self.target.positions({self.target.name: right[n]})
+            yield scored(found, status=status, tokens=tokens)
 
     def look(self, model: Model, text: str, search: Part, target: str | None) -> Reading:
         """What is written for a text, or a given target, for the viewer."""
@@ -287,3 +270,28 @@ def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None
             f"{what} has {len(tokens)} tokens, but the model has positions for {most - 1}: "
             "shorten it, or train with a larger model.decoder.limit"
         )
+
+
+def cross_attention(model: Model, batch: Batch) -> dict[str, Tensor]:
+    """The weights (B, H, T, S) of each attention from the decoder to the memory, by its name."""
+    seen: dict[str, Tensor] = {}
+
+    def watcher(name: str, value: Tensor) -> Tensor:
+        if name.startswith("decoder.") and name.endswith("cross.weights"):
+            seen[name] = value
+        return value
+
+    with watch(watcher):
+        model.decode(batch["target_in"], model.start(batch))
+    return seen
+
+
+def align(model: Model, batch: Batch) -> list[list[int]]:
+    """For each target token, the end included, the source token with the largest mean weight."""
+    weights = list(cross_attention(model, batch).values())
+    if not weights:
+        return [[] for _ in range(len(batch))]
+    mean = torch.stack([w.mean(1) for w in weights]).mean(0)  # (B, T, S)
+    best = mean.argmax(-1).tolist()
+    lengths = batch["target_mask"].sum(1).tolist()
+    return [row[:length] for row, length in zip(best, lengths, strict=True)]

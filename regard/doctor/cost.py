@@ -18,9 +18,10 @@ from regard.model import build
 from regard.runs import Run
 from regard.runs.training import new_job
 from regard.train import budget
+from regard.train.job import Job
 from regard.train.loop import fit
 from regard.train.progress import Progress
-from regard.types import Batch, Batches, Position
+from regard.types import Batches, Position
 
 TRIED = 64
 """Batches that are looked at to find a middle one and the largest."""
@@ -71,30 +72,30 @@ def _plan(batches: Batches) -> Plan:
     while (after := batches.after(places[-1])).epoch == 0:
         places.append(after)
     tried = {place: batches.at(place) for place in places[:: -(-len(places) // TRIED)]}
-    ranked = sorted(tried, key=lambda place: _numbers(tried[place]))
+    ranked = sorted(tried, key=lambda n: sum(t.numel() for t in tried[n].tensors.values()))
     targets = {place: batch.targets for place, batch in tried.items()}
     middle = ranked[len(ranked) // 2]
     mean = sum(targets.values()) / len(targets)
     return Plan(middle, ranked[-1], len(places), mean, mean / max(1, targets[middle]))
 
 
-def _numbers(batch: Batch) -> int:
-    return sum(tensor.numel() for tensor in batch.tensors.values())
-
-
 def _measured(run: Run) -> Iterator[Finding]:
-    settings, steps = run.settings, Steps(run)
-    plan = _plan(steps.job.batches)
-    steps.take(plan.middle)  # the first step prepares much that later ones have
-    seconds = steps.take(plan.middle)
+    """Of a model that is thrown away."""
+    settings, records = run.settings, list[dict[str, Any]]()
+    job, _ = new_job(run, run.task, settings)
+    alone = replace(job.config, updates=1, accumulate=1, validate_every=0, patience=0, save_every=2)
+    job = replace(job, config=alone, record=records.append)
+    plan = _plan(job.batches)
+    _step(job, plan.middle)  # the first step prepares much that later ones have
+    seconds = _step(job, plan.middle)
     with Peak() as peak:
-        steps.take(plan.largest)
+        _step(job, plan.largest)
     free = budget.free(settings.device)
     most = f"about {_bytes(peak.bytes)} at most" if peak.bytes else "how much, this system hides"
     what = f"{most}, with {parameters(run) / 1e6:.3g} M weights"
     left = f"; {_bytes(free)} are free" if free else ""
     yield finding("cost.memory", "model", f"{what}{left}")
-    if not steps.finite:
+    if any(record["kind"] == "refused" for record in records):
         yield finding("cost.loss", "train", "the loss or its gradient is not finite at the start")
     each = seconds * settings.accumulate * plan.share
     yield finding("cost.time", "train", _forecast(settings, plan, each))
@@ -115,29 +116,15 @@ def _forecast(settings: Any, plan: Plan, each: float) -> str:
     )
 
 
-class Steps:
-    """Real updates (forward, backward, clipping, Adam) of a model that is thrown away."""
-
-    def __init__(self, run: Run) -> None:
-        job, _ = new_job(run, run.task, run.settings)
-        alone = replace(
-            job.config, updates=1, accumulate=1, validate_every=0, patience=0, save_every=2
-        )
-        self.job = replace(job, config=alone, record=self._record)
-        self.finite = True
-
-    def take(self, place: Position) -> float:
-        """One update; its seconds."""
-        start = time.perf_counter()
-        fit(self.job, Progress(position=place))
-        if self.job.device.type == "cuda":  # it answers before it is done
-            torch.cuda.synchronize(self.job.device)
-        if self.job.device.type == "mps":
-            torch.mps.synchronize()
-        return time.perf_counter() - start
-
-    def _record(self, record: dict[str, Any]) -> None:
-        self.finite &= record["kind"] != "refused"
+def _step(job: Job, place: Position) -> float:
+    """One real update (forward, backward, clipping, Adam); its seconds."""
+    start = time.perf_counter()
+    fit(job, Progress(position=place))
+    if job.device.type == "cuda":  # it answers before it is done
+        torch.cuda.synchronize(job.device)
+    if job.device.type == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter() - start
 
 
 # Memory
@@ -157,10 +144,8 @@ class Peak:
         return self
 
     def _watch(self) -> None:
-        while True:
+        while not self._over.wait(0.002):
             self.bytes = max(self.bytes, resident())
-            if self._over.wait(0.002):
-                return
 
     def __exit__(self, *_: object) -> None:
         self._over.set()

@@ -12,7 +12,7 @@ from regard.checks.findings import FIRM, KINDS, SEVERITIES, Finding, Severity, f
 from regard.checks.sides import Part, training
 from regard.console.shell import quoted
 from regard.doctor import cost
-from regard.doctor.reading import Files, Kept, Source, read
+from regard.doctor.reading import read
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields
 from regard.examples.raw import Raw
@@ -40,7 +40,7 @@ def examine(recipe: Recipe, folder: Path, given: Run | None = None) -> list[Find
     `folder` is where training would write, `given` the run whose model it would go on with.
     """
     plan = plan_of(recipe)
-    parts, found = _data(recipe, plan, FULL, given)
+    parts, found = _data(recipe, plan, FULL, given, {})
     with TemporaryDirectory(prefix="regard-doctor-", ignore_cleanup_errors=True) as place:
         try:
             run = Run.create(Path(place) / "run", recipe, given)
@@ -64,22 +64,12 @@ def _refused(error: UserError, given: Run | None, found: list[Finding]) -> list[
     return [finding("recipe.refused", "recipe", str(error))]
 
 
-def quick_check(recipe: Recipe, given: Run | None = None) -> list[Finding]:
-    """The cheap part: what every training begins with."""
-    return _quick(recipe, given, plan_of(recipe))
-
-
-def check_prepared(
-    recipe: Recipe, given: Run | None, plan: Any, raw: Mapping[str, Raw]
+def quick_check(
+    recipe: Recipe, given: Run | None = None, plan: Any = None, raw: Mapping[str, Raw] | None = None
 ) -> list[Finding]:
-    """The same of what a plan has read already; warnings, if nothing is an error."""
-    return passed(_quick(recipe, given, plan, Kept(raw, plan)))
-
-
-def _quick(
-    recipe: Recipe, given: Run | None, plan: Any, source: Source | None = None
-) -> list[Finding]:
-    parts, found = _data(recipe, plan, SHORT, given, source)
+    """The cheap part: what every training begins with; `raw` is what a plan has read already."""
+    plan = plan or plan_of(recipe)
+    parts, found = _data(recipe, plan, SHORT, given, raw or {})
     found += _long(plan, plan.fields, parts)
     return ranked(_allowed(recipe, found))
 
@@ -149,12 +139,12 @@ def _allowed(recipe: Recipe, found: list[Finding]) -> Iterator[Finding]:
 
 
 def _data(
-    recipe: Recipe, plan: Any, limit: int, given: Run | None, source: Source | None = None
+    recipe: Recipe, plan: Any, limit: int, given: Run | None, raw: Mapping[str, Raw]
 ) -> tuple[list[Part], list[Finding]]:
     """The parts that can be read, and what is to be said about them and the schedule."""
     found, parts = list(_schedule(recipe)), list[Part]()
     for name in plan.parts:
-        part, defects = read(plan, source or Files(plan), name, limit)
+        part, defects = read(plan, raw, name, limit)
         found += defects
         parts += [part] if part else []
     try:

@@ -36,7 +36,7 @@ from regard.layers.residual import Residual
 from regard.runs import Run
 from regard.runs.training import new_job
 from regard.train import loop
-from regard.train.gradient import Counts, Micro, descend, gradient
+from regard.train.gradient import Micro, descend, gradient
 from regard.train.job import Job
 from regard.train.prefetch import prefetch
 from regard.train.progress import Progress
@@ -145,74 +145,67 @@ def profile(run: Run) -> Profile:
         # Without a limit: to measure what a batch takes would count as making it.
         stepper = Stepper(replace(job, batches=batches, limit=math.inf))
         timed = _timed(stepper)
-        flops = stepper.flops() * timed["updates"] / timed["elapsed"] / 1e9
+        gflops = stepper.flops() / timed["seconds"] / 1e9
         _name_parts(model)
-        parts = _parts(stepper, timed["batches"])
-    limit = _limit(settings.precision, run.recipe.model.dim, timed["targets"])
+        parts = _parts(stepper, timed.pop("batches"))
+    dim = run.recipe.model.dim
     return Profile(
-        updates=timed["updates"],
-        seconds=timed["elapsed"] / timed["updates"],
-        targets=timed["targets"],
-        padding=timed["padding"],
-        length=timed["length"],
-        dim=run.recipe.model.dim,
+        **timed,
+        dim=dim,
         threads=settings.threads,
-        busy=timed["busy"],
         precision=settings.precision,
         parts=parts,
-        gflops=flops,
-        limit=limit,
+        gflops=gflops,
+        limit=_limit(settings.precision, dim, timed["targets"]),
     )
 
 
 def advice(found: Profile) -> list[str]:
     """What could make it faster, where something stands out."""
-
-    def share(name: str) -> float:
-        return found.parts[name].total if name in found.parts else 0.0
-
-    found_advice = []
-    if found.busy < 0.7 * found.threads:
-        found_advice.append(
+    share = defaultdict(float, {name: part.total for name, part in found.parts.items()})
+    shared = (
+        "other programs want the processor, or the operations are too small to be shared; "
+        "try train.threads=1."
+    )
+    alone = "other programs have the processor; the shares still hold."
+    known = [
+        (
+            found.busy < 0.7 * found.threads,
             f"Only {found.busy:.1f} of {found.threads} threads was at work: "
-            + (
-                "other programs want the processor, or the operations are too small to be shared; "
-                "try train.threads=1."
-                if found.threads > 1
-                else "other programs have the processor; the shares still hold."
-            )
-        )
-    if share(BATCHES) > 0.02:
-        found_advice.append(
-            f"{share(BATCHES):.0%} of the time is spent on making batches: with train.workers=1 "
-            "the next one is made meanwhile."
-        )
-    if found.padding > 0.1:
-        found_advice.append(
+            f"{shared if found.threads > 1 else alone}",
+        ),
+        (
+            share[BATCHES] > 0.02,
+            f"{share[BATCHES]:.0%} of the time is spent on making batches: with train.workers=1 "
+            "the next one is made meanwhile.",
+        ),
+        (
+            found.padding > 0.1,
             f"{found.padding:.0%} of the positions are padding: more batch.tokens let batches "
-            "choose among more texts of like length; data.max_length leaves out the few longest."
-        )
-    if share(OPTIMIZER) > 0.15:
-        found_advice.append(
-            f"{share(OPTIMIZER):.0%} go to the optimizer, whatever a batch's size: larger batches "
-            "(batch.tokens, train.accumulate) have fewer updates to the same text."
-        )
-    if share(HEAD) > 0.4:
-        found_advice.append(
-            f"{share(HEAD):.0%} go to output and loss, which grow with the vocabulary: a smaller "
-            "tokenizer.vocabulary costs less."
-        )
-    if share("attention") > 0.4 and found.length > found.dim:
-        found_advice.append(
-            f"{share('attention'):.0%} go to attention, which grows with the square of a text's "
-            "length: data.max_length, or a shorter context, costs less."
-        )
-    if share("recurrent") > 0.5:
-        found_advice.append(
-            f"{share('recurrent'):.0%} go to recurrent layers, whose steps wait for each other: "
-            "more rows side by side (batch.tokens, stream.streams) fill the same steps better."
-        )
-    return found_advice or ["Nothing stands out."]
+            "choose among more texts of like length; data.max_length leaves out the few longest.",
+        ),
+        (
+            share[OPTIMIZER] > 0.15,
+            f"{share[OPTIMIZER]:.0%} go to the optimizer, whatever a batch's size: larger batches "
+            "(batch.tokens, train.accumulate) have fewer updates to the same text.",
+        ),
+        (
+            share[HEAD] > 0.4,
+            f"{share[HEAD]:.0%} go to output and loss, which grow with the vocabulary: a smaller "
+            "tokenizer.vocabulary costs less.",
+        ),
+        (
+            share["attention"] > 0.4 and found.length > found.dim,
+            f"{share['attention']:.0%} go to attention, which grows with the square of a text's "
+            "length: data.max_length, or a shorter context, costs less.",
+        ),
+        (
+            share["recurrent"] > 0.5,
+            f"{share['recurrent']:.0%} go to recurrent layers, whose steps wait for each other: "
+            "more rows side by side (batch.tokens, stream.streams) fill the same steps better.",
+        ),
+    ]
+    return [text for holds, text in known if holds] or ["Nothing stands out."]
 
 
 class Stepper:
@@ -230,9 +223,8 @@ class Stepper:
 
     def learn(self, micro: Micro, team: Team) -> None:
         job, state, progress = self.job, self.state, self.state.progress
-        counts = Counts.over(job.group, [part for parts in micro for part in parts])
         with record_function("gradient"):
-            _, state.carry, norm = gradient(job, micro, counts, progress.update, state.carry, team)
+            _, state.carry, norm = gradient(job, micro, progress.update, state.carry, team)
         with record_function(PREFIX + OPTIMIZER):
             if math.isfinite(norm):
                 descend(job, job.rate(progress, progress.update + 1), norm)
@@ -271,22 +263,17 @@ def _timed(stepper: Stepper) -> dict[str, Any]:
         taken += [batch for parts in micro for batch in parts]
         updates += 1
     elapsed = time.perf_counter() - start
+    masks = [t for b in taken for name, t in b.tensors.items() if name.endswith("mask")]
+    real, size = sum(int(mask.sum()) for mask in masks), sum(mask.numel() for mask in masks)
     return {
         "updates": updates,
-        "elapsed": elapsed,
+        "seconds": elapsed / updates,
         "busy": (time.process_time() - cpu) / elapsed,
         "batches": making / elapsed,
         "targets": sum(batch.targets for batch in taken) / updates,
-        **_positions(taken),
+        "padding": 1 - real / size if size else 0.0,
+        "length": real / max(1, sum(map(len, masks))),
     }
-
-
-def _positions(batches: Iterable[Batch]) -> dict[str, float]:
-    """The share of padding, and a row's mean length."""
-    masks = [t for b in batches for name, t in b.tensors.items() if name.endswith("mask")]
-    real, size = sum(int(mask.sum()) for mask in masks), sum(mask.numel() for mask in masks)
-    rows = sum(len(mask) for mask in masks)
-    return {"padding": 1 - real / size if size else 0.0, "length": real / rows if rows else 0.0}
 
 
 def _name_parts(model: Any) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
 
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.sides import Part, Side
@@ -19,49 +18,14 @@ USUAL = 200
 UNEQUAL = "unequal numbers of lines"
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Where examples come from: the files of a recipe, or what was read of them."""
-
-    def examples(self, part: Name) -> Iterator[Example]: ...
-
-    def report(self, part: Name) -> Report:
-        """What was found while they were read, all of them or some."""
-        ...
-
-
-class Files:
-    """Those of a recipe."""
-
-    def __init__(self, plan: Any) -> None:
-        self._plan, self._reports = plan, dict[Name, Report]()
-
-    def examples(self, part: Name) -> Iterator[Example]:
-        self._reports[part] = Report()
-        found: Iterator[Example] = self._plan.examples(part, self._reports[part])
-        return found
-
-    def report(self, part: Name) -> Report:
-        return self._reports[part]
-
-
-class Kept:
-    """Those that were read to prepare a run; what could not be used of a part is in its files."""
-
-    def __init__(self, raw: Mapping[str, Raw], plan: Any) -> None:
-        self._raw, self._files = raw, Files(plan)
-
-    def examples(self, part: Name) -> Iterator[Example]:
-        return iter(self._raw[part]) if part in self._raw else self._files.examples(part)
-
-    def report(self, part: Name) -> Report:
-        return self._raw[part].report if part in self._raw else self._files.report(part)
-
-
-def read(plan: Plan, source: Source, name: Name, limit: int) -> tuple[Part | None, list[Finding]]:
-    """A part, and its defects; None for one that cannot be read."""
+def read(
+    plan: Plan, raw: Mapping[str, Raw], name: Name, limit: int
+) -> tuple[Part | None, list[Finding]]:
+    """A part, and its defects; None for one that cannot be read. What was read of it to prepare a
+    run (`raw`) need not be read again."""
+    report = raw[name].report if name in raw else Report()
     try:
-        stream = source.examples(name)
+        stream = iter(raw[name]) if name in raw else plan.examples(name, report)
         found = list(_first(plan, stream, limit))
         whole = next(stream, None) is None
     except UserError as error:
@@ -69,7 +33,7 @@ def read(plan: Plan, source: Source, name: Name, limit: int) -> tuple[Part | Non
     if not found:
         return None, []
     part = _part(plan, name, found, whole)
-    findings = _defects(plan.data, name, source.report(name), len(found))
+    findings = _defects(plan.data, name, report, len(found))
     if not whole:
         what = f"only its first {len(found):,} examples were looked at"
         findings.append(finding("data.sampled", part.key, what))

@@ -1,14 +1,14 @@
 """Attention without parameters: the idea alone, before queries, keys and values."""
 
 import math
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from regard.encoders import Stack
 from regard.layers.attention import attend_to, attention_weights
 from regard.layers.probe import probe, scope, watched
 from regard.recipe.values import Depth
@@ -25,7 +25,7 @@ class Config:
     """Divide the products by √dim, which keeps the weights from being all or nothing."""
 
 
-class Encoder(nn.Module):
+class Encoder(Stack):
     """y_i = Σ_j α_ij x_j,   α_ij = softmax_j(x_iᵀ x_j)   for x_i ∈ ℝᴰ, N times.
 
     Each position becomes a mean of all, weighted by how alike they are. The order does not count.
@@ -36,15 +36,7 @@ class Encoder(nn.Module):
         self.layers = config.layers
         self.scale = 1 / math.sqrt(dim) if config.scale else 1.0
 
-    def forward(self, source: Sequence) -> Sequence:
-        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
-        return Sequence(x, source.mask)
-
-    def all_layers(self, source: Sequence) -> list[Sequence]:
-        return [Sequence(x, source.mask) for x in self._states(source)]
-
     def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
-        """What the first layer reads, then what each layer gives."""
         x = probe("input", source.states)
         yield x
         mask = attend_to(source.mask)

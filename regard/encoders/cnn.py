@@ -1,6 +1,5 @@
 """Convolutions over words (Kim 2014), in residual layers."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.encoders import Stack
 from regard.errors import RecipeError
 from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
@@ -37,7 +37,7 @@ class Config:
             raise RecipeError(f"widths: {len(self.widths)} share model.dim = {dim}: too few each")
 
 
-class Encoder(nn.Module):
+class Encoder(Stack):
     """x ↦ relu(convolutions(x)), layer on layer; or x ↦ x + relu(convolutions(norm(x))), and a
     norm at the end."""
 
@@ -52,17 +52,10 @@ class Encoder(nn.Module):
         count = config.layers + 1 if config.residual else 0
         self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(count))
 
-    def forward(self, source: Sequence) -> Sequence:
-        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
-        return Sequence(self.norms[-1](x) if self.residual else x, source.mask)
-
-    def all_layers(self, source: Sequence) -> list[Sequence]:
-        *before, x = self._states(source)
-        last = self.norms[-1](x) if self.residual else x
-        return [Sequence(y, source.mask) for y in (*before, last)]
+    def _finish(self, x: Tensor) -> Tensor:
+        return self.norms[-1](x) if self.residual else x
 
     def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
-        """What the first layer reads, then what each layer gives."""
         x: Tensor = self.dropout(probe("input", source.states))
         yield x
         for number, layer in enumerate(self.layers):

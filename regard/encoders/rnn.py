@@ -1,6 +1,5 @@
 """A recurrent encoder, in one direction or both (Schuster & Paliwal 1997)."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,8 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.encoders import Stack
 from regard.layers.dropout import Dropout
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.layers.probe import probe, scope
 from regard.layers.recurrent import Kind, recurrent
 from regard.recipe.values import Depth, Share, WidthOrZero
@@ -54,7 +54,7 @@ class Layer(nn.Module):
             return torch.cat([states, self.backward.read(x, mask, reverse=True)], -1)
 
 
-class Encoder(nn.Module):
+class Encoder(Stack):
     """N layers; a projection at the end where they are not as wide as the model."""
 
     def __init__(self, config: Config, dim: int) -> None:
@@ -63,23 +63,14 @@ class Encoder(nn.Module):
         width = hidden * (2 if config.bidirectional else 1)
         sizes = [dim, *[width] * (config.layers - 1)]
         self.layers = nn.ModuleList(Layer(config, size, hidden) for size in sizes)
-        self.output = nn.Identity() if width == dim else Linear(width, dim)
+        self.output = nn.Identity() if width == dim else glorot(Linear(width, dim))
         self.dropout = Dropout(config.dropout)
         self.residual = config.residual
-        if isinstance(self.output, Linear):
-            nn.init.xavier_uniform_(self.output.weight)
-            nn.init.zeros_(self.output.bias)
 
-    def forward(self, source: Sequence) -> Sequence:
-        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
-        return Sequence(self.output(self.dropout(x)), source.mask)
-
-    def all_layers(self, source: Sequence) -> list[Sequence]:
-        *before, x = self._states(source)
-        return [Sequence(y, source.mask) for y in (*before, self.output(self.dropout(x)))]
+    def _finish(self, x: Tensor) -> Tensor:
+        return self.output(self.dropout(x))  # type: ignore[no-any-return]
 
     def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S W"]]:
-        """What the first layer reads, then what each layer gives."""
         x = probe("input", source.states)
         yield x
         mask = None if bool(source.mask.all()) else source.mask

@@ -1,11 +1,11 @@
 """The Transformer's encoder (Vaswani et al. 2017, figure 1, left)."""
 
-from collections import deque
 from collections.abc import Iterator
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.encoders import Stack
 from regard.layers.attention import MultiHeadAttention, attend_to
 from regard.layers.dropout import Dropout
 from regard.layers.feedforward import FeedForward
@@ -48,7 +48,7 @@ class Block(nn.Module):
         return self.around_feedforward.leave(x, y)
 
 
-class Encoder(nn.Module):
+class Encoder(Stack):
     """N blocks over embeddings with positions; pre-norm ends with a norm of its own."""
 
     def __init__(self, config: Config, dim: int) -> None:
@@ -62,16 +62,10 @@ class Encoder(nn.Module):
         pre = config.norm == "pre"
         self.norm = normalisation(config.normalisation, dim) if pre else nn.Identity()
 
-    def forward(self, source: Sequence) -> Sequence:
-        x = deque(self._states(source), maxlen=1).pop()  # no other is kept
-        return Sequence(self.norm(x), source.mask)
-
-    def all_layers(self, source: Sequence) -> list[Sequence]:
-        *before, x = self._states(source)
-        return [Sequence(y, source.mask) for y in (*before, self.norm(x))]
+    def _finish(self, x: Tensor) -> Tensor:
+        return self.norm(x)  # type: ignore[no-any-return]
 
     def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
-        """What the first block reads, then what each block gives."""
         x: Tensor = self.dropout(probe("input", self.position(source.states)))
         yield x
         mask = attend_to(source.mask)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +32,6 @@ Fields = Mapping[str, Any]
 Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
-
-
-@runtime_checkable
-class Source(Protocol):
-    """A data set, whatever it is made of: what a task's `plan` gives."""
-
-    fields: Fields
-
-    def prepare(self, folder: Path, base: Path | None, check: Check | None) -> Report:
-        """Put all that training needs into a folder; what was learnt before is in `base`."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +101,7 @@ class Plan:
         return UserError(f"data.{part}: no example can be used")
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
+        """Put all that training needs into a folder; what was learnt before is in `base`."""
         for part in files.PARTS:
             self.data.paths(part)
         place = folder / STORE
@@ -196,9 +186,8 @@ class Plan:
     ) -> int:
         """Write the rows of a part; how many examples they are of."""
         by = BASE if base else TRAINING
-        columns = {name: c for field in fields.values() for name, c in field.columns.items()}
         count = 0
-        with Writer(place, part, columns) as writer:
+        with Writer(place, part, _columns(fields)) as writer:
             left = writer.done  # rows that are written already: counted and reported again
             for block in raw.blocks():
                 flat = self._encoded(block, part, fields, by)
@@ -245,8 +234,7 @@ class Plan:
             for field in fields.values():
                 row |= field.cut(row, self.data.max_length)
             rows += [row, *also(row)] if also else [row]
-        kinds = {name: c for field in fields.values() for name, c in field.columns.items()}
-        return {name: joined([row[name] for row in rows], c) for name, c in kinds.items()}, used
+        return joined(rows, _columns(fields)), used
 
     def _long(
         self, flat: dict[str, Flat], fields: Fields, block: Block, report: Report
@@ -298,6 +286,11 @@ def _learnt(field: Field, folder: Path) -> Field | None:
         return field.load(folder)
     except UserError:
         return None
+
+
+def _columns(fields: Fields) -> dict[str, Column]:
+    """Those of all fields."""
+    return {name: c for field in fields.values() for name, c in field.columns.items()}
 
 
 def _count(flat: Mapping[str, Flat]) -> int:

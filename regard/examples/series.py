@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import files, series, stored_series
+from regard.data import files, series
 from regard.data.readers import Report
-from regard.data.standard import Standardised
+from regard.data.standard import Standardised, earlier_rows
 from regard.data.store import Store, Writer
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import STORE, Check
@@ -56,7 +56,7 @@ class Plan:
             fitted = fitted.in_unit_of(base)
         # The test part stays where it is.
         learnt = replace(found, values=found.values[: fitted.standard.parts["validation"][1]])
-        fitted.standardised(learnt.values, self.past.data.path)
+        fitted.standard.apply(learnt.values, self.past.data.path)  # refuses what is too far off
         with Writer(folder / STORE, STEPS, fitted.columns) as writer:
             if not writer.complete:
                 writer.add(fitted.encode([learnt])[writer.done :])
@@ -84,7 +84,7 @@ class Stored:
 
     def values(self, part: str) -> Standardised:
         """(T, C), standardised, up to a part's end at least."""
-        return self._field.standardised(self.raw(part))
+        return self._field.standard.apply(self.raw(part))
 
     def raw(self, part: str) -> Values:
         """The same in the unit of the file."""
@@ -92,9 +92,8 @@ class Stored:
 
     def starts(self, part: str, steps: int) -> NDArray[np.int64]:
         """Where the futures of a part's windows begin."""
-        starts: NDArray[np.int64] = self._field.window.starts(
-            self._field.standard.parts[part], steps
-        )
+        rows = self._field.standard.parts[part]
+        starts: NDArray[np.int64] = self._field.window.starts(rows, steps)
         if not len(starts):
             raise UserError(f"data.{part}: it has no row, or too few for a window")
         return starts
@@ -103,7 +102,7 @@ class Stored:
         """The rows to learn from and to choose by, as they were when the run began."""
         path, standard = self._place / EARLIER, self._field.standard
         if path.is_file() and not (self._place / f"{STEPS}.json").exists():
-            return stored_series.rows(path, standard.parts["validation"][1], len(standard.names))
+            return earlier_rows(path, standard.parts["validation"][1], len(standard.names))
         store = Store(self._place, STEPS)
         self._field.verify(store, sys.maxsize)
         return store[0][self._field.name]

@@ -93,6 +93,12 @@ class Field(ABC):
         """The value of such a line."""
         return self.parse(line)
 
+    @property
+    def size_names(self) -> Sequence[str] | None:
+        """The words of `size`, so that a recipe whose input asks for another is refused before any
+        data is read; None of a field that cannot say."""
+        return None
+
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """What is wrong with its values in the parts of the data (the doctor asks); `base` is the
         folder of the run whose model is trained on."""
@@ -160,19 +166,11 @@ class Field(ABC):
 
     def encode_flat(self, values: Sequence[Any]) -> dict[str, Flat]:
         """The arrays of all values, one after the other, for many values at once."""
-        rows = self.encode(values)
-        return {
-            name: joined([row[name] for row in rows], column)
-            for name, column in self.columns.items()
-        }
+        return joined(self.encode(values), self.columns)
 
     def sizes(self, flat: Mapping[str, Flat]) -> Lengths | None:
-        """What `length` gives, of all values; None of a field that has no positions."""
+        """Positions that count for the longest that is allowed; None of a field without any."""
         return flat[self.name][1]
-
-    def length(self, row: Row) -> int:
-        """Positions of a row that count for the longest that is allowed."""
-        return len(row[self.name])
 
     def cut(self, row: Row, most: int) -> Row:
         """Its arrays with at most so many positions; the row has those of all fields, the inputs'
@@ -193,7 +191,7 @@ class Field(ABC):
 
     def pieces(self, row: Row) -> list[str]:
         """What a row is made of, for a person."""
-        return [str(n) for n in range(self.length(row))]
+        return [str(n) for n in range(len(row[self.name]))]
 
     def positions(self, row: Row) -> list[str]:
         """What stands at each position that a model reads (the viewer asks)."""
@@ -205,4 +203,4 @@ class Field(ABC):
 
     def status(self, row: Row, longest: int) -> str:
         """How a row could be read: ok, cut, or unknown."""
-        return "cut" if self.length(row) > longest else "ok"
+        return "cut" if len(row[self.name]) > longest else "ok"

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regard.checks import labels as checks
 from regard.checks.findings import Finding
 from regard.checks.sides import Part
-from regard.data.labels import BASE, TRAINING, Labels
+from regard.data.labels import BASE, Labels
 from regard.data.store import Column, Store
 from regard.errors import RecipeError, UserError
 from regard.fields import SEPARATOR, Array, Draw, Field as Base, Places, Row
@@ -43,14 +43,44 @@ class Config:
             raise RecipeError("separator: several labels need one")
 
 
+class Named(Base):
+    """Names, or numbers, that stand at no positions of their own: labels, and tags."""
+
+    config: Any
+    whole: ClassVar[bool]
+    """Whether they are those of whole examples."""
+    distinctive = False
+
+    def keep(self, value: Sequence[str]) -> str:
+        return SEPARATOR.join(value)
+
+    def kept(self, line: str) -> tuple[str, ...]:
+        return tuple(filter(None, line.split(SEPARATOR)))
+
+    def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
+        """Balance, spelling, contradictions, names that training never saw."""
+        # The beginning of a file that is sorted by label says nothing of the labels.
+        if all(part.whole for part in parts):
+            known = Labels.load(base).names if base else ()
+            unseen = self.config.unseen
+            yield from checks.check(parts, unseen=unseen, single=self.whole, known=known)
+
+    def sizes(self, flat: Any) -> None:
+        return None
+
+    def lengths(self, store: Store) -> None:
+        return None
+
+
 @dataclass(frozen=True)
-class Field(Base):
+class Field(Named):
     """Labels by their places among the names, stored from 1 on: 0 is one that nobody saw."""
 
     name: str
     config: Config
     learnt: Labels | None = None
-    distinctive = False
+    whole = True
+    size_names = ("outputs",)
 
     @property
     def several(self) -> bool:
@@ -67,20 +97,7 @@ class Field(Base):
     def show(self, value: Sequence[str]) -> str:
         return self.config.separator.join(value)
 
-    def keep(self, value: Sequence[str]) -> str:
-        return SEPARATOR.join(value)
-
-    def kept(self, line: str) -> tuple[str, ...]:
-        return tuple(filter(None, line.split(SEPARATOR)))
-
     # Those of all
-
-    def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
-        """Balance, spelling, contradictions, labels that training never saw."""
-        # The beginning of a file that is sorted by label says nothing of the labels.
-        if all(part.whole for part in parts):
-            known = Labels.load(base).names if base else ()
-            yield from checks.check(parts, unseen=self.config.unseen, single=True, known=known)
 
     def fit(self, values: Iterable[Sequence[str]]) -> "Field":
         rows = list(values)
@@ -117,12 +134,12 @@ class Field(Base):
         store.check(self.name, values=range(least, len(self.labels) + 1))
         agree(store, self.several or bool((store.lengths(self.name) == 1).all()))
 
-    def numbers(self, names: Sequence[str], place: str, by: str = TRAINING) -> list[int]:
+    def numbers(self, names: Sequence[str], place: str) -> list[int]:
         """The numbers of labels, from 0; of one that was never seen −1, if the rule is "wrong"."""
         if self.config.unseen == "wrong":
             known = self.labels.names
             return [known.index(name) if name in known else -1 for name in names]
-        return [self.labels.number(name, place, HINT, by) for name in names]
+        return [self.labels.number(name, place, HINT) for name in names]
 
     def numbers_of(self, text: str, place: str) -> list[int]:
         """The numbers of labels that a user gives; one that was never seen is refused."""
@@ -146,15 +163,6 @@ class Field(Base):
         """Labels that are known; `numbers` knows what to do with others."""
         known = {name: n for n, name in enumerate(self.labels.names, 1)}
         return [{self.name: [known.get(name, 0) for name in value]} for value in values]
-
-    def length(self, row: Row) -> int:
-        return 0
-
-    def sizes(self, flat: Any) -> None:
-        return None
-
-    def lengths(self, store: Store) -> None:
-        return None
 
     def targets(self, arrays: Mapping[str, Any]) -> int:
         return len(arrays[self.name])

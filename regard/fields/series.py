@@ -134,9 +134,6 @@ class Field(Base):
         (found,) = values
         return replace(self, learnt=Standard.fit(found, self.data.bounds(len(found.values))))
 
-    def share(self, other: Any) -> "Field":
-        return replace(self, learnt=other.standard)
-
     def in_unit_of(self, folder: Path) -> "Field":
         """The same with mean and deviation of a given run, whose model is trained on."""
         own, other = self.standard, Standard.load(folder)
@@ -159,6 +156,10 @@ class Field(Base):
         return self.learnt
 
     @property
+    def size_names(self) -> Sequence[str]:
+        return tuple(self.window.size(1))
+
+    @property
     def size(self) -> Mapping[str, int]:
         return self.window.size(len(self.standard.names))
 
@@ -179,10 +180,6 @@ class Field(Base):
 
     def encode(self, values: Sequence[Series]) -> list[Row]:
         return [{} if self.ahead else {self.name: value.values} for value in values]
-
-    def standardised(self, values: Values, where: object = "data.file") -> Standardised:
-        """(T, C) as a model sees them; `where` is what messages call them."""
-        return self.standard.apply(values, where)
 
     def rows(self, values: Standardised, starts: NDArray[np.int64], steps: int) -> list[Row]:
         """Windows of standardised values whose futures, of so many steps, begin at `starts`: each

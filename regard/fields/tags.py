@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard.checks import labels as checks
 from regard.checks.findings import Finding
 from regard.checks.sides import Part
 from regard.data.cells import is_number
 from regard.data.labels import BASE, FILE, TRAINING, UNKNOWN, Labels
 from regard.data.store import Column, Store, pad
 from regard.errors import UserError
-from regard.fields import SEPARATOR, Array, Draw, Field as Base, Places, Row
-from regard.fields.labels import HINT
+from regard.fields import Array, Draw, Places, Row
+from regard.fields.labels import HINT, Named
 from regard.fields.text import agree, token_column
 from regard.recipe import checked
 
@@ -65,7 +64,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Field(Base):
+class Field(Named):
     """Names by their places, stored from 1 on, 0 where a tag is not known; or numbers, scaled, NaN
     where one is not known."""
 
@@ -74,7 +73,8 @@ class Field(Base):
     words: str = "source"
     """The field whose words have the tags."""
     learnt: Labels | Scale | None = None
-    distinctive = False
+    whole = False
+    size_names = ("outputs",)
 
     @property
     def real(self) -> bool:
@@ -88,19 +88,10 @@ class Field(Base):
     def show(self, value: Sequence[str]) -> str:
         return " ".join(value)
 
-    def keep(self, value: Sequence[str]) -> str:
-        return SEPARATOR.join(value)
-
-    def kept(self, line: str) -> tuple[str, ...]:
-        return tuple(line.split(SEPARATOR))
-
     # Those of all
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
-        """Balance, spelling, tags that training never saw."""
-        if not self.real and all(part.whole for part in parts):
-            known = Labels.load(base).names if base else ()
-            yield from checks.check(parts, unseen=self.config.unseen, single=False, known=known)
+        return iter(()) if self.real else super().check(parts, base)
 
     def fit(self, values: Iterable[Sequence[str]]) -> "Field":
         known = [tag for value in values for tag in value if tag != UNKNOWN]
@@ -165,13 +156,7 @@ class Field(Base):
                 hint = HINT if rule == "refuse" else ""
                 self.learnt.number(tag, place, hint, by)  # type: ignore[union-attr]
 
-    def accept(
-        self,
-        values: Sequence[Sequence[str]],
-        place: Places,
-        part: str,
-        by: str = TRAINING,
-    ) -> None:
+    def accept(self, values: Sequence[Sequence[str]], place: Places, part: str, by: str) -> None:
         # A tag that is not among those of a given run cannot be learnt.
         rule = "never" if part == "train" else self.config.unseen
         for n, value in enumerate(values):
@@ -187,28 +172,11 @@ class Field(Base):
         if not self.real:
             known = {name: n for n, name in enumerate(self.names, 1)}
             return [{self.name: [known.get(tag, 0) for tag in value]} for value in values]
-        scale = self.scale
-        return [
-            {
-                self.name: (
-                    (
-                        np.array([math.nan if tag == UNKNOWN else float(tag) for tag in value])
-                        - scale.mean
-                    )
-                    / scale.deviation
-                ).astype(np.float32)
-            }
-            for value in values
-        ]
+        return [{self.name: self._scaled(value)} for value in values]
 
-    def length(self, row: Row) -> int:
-        return 0
-
-    def sizes(self, flat: Any) -> None:
-        return None
-
-    def lengths(self, store: Store) -> None:
-        return None
+    def _scaled(self, tags: Sequence[str]) -> Array:
+        found = np.array([math.nan if tag == UNKNOWN else float(tag) for tag in tags])
+        return ((found - self.scale.mean) / self.scale.deviation).astype(np.float32)
 
     def cut(self, row: Row, most: int) -> Row:
         """As many as there are words."""
@@ -216,8 +184,7 @@ class Field(Base):
 
     def known(self, row: Row) -> int:
         """How many tags of a row are known."""
-        values = np.asarray(row[self.name])
-        return int((~np.isnan(values) if self.real else values > 0).sum())
+        return self.targets(self.collate([row], [0], Draw()))
 
     def numbers(self, rows: Sequence[Row]) -> Array:
         """(B, W): numbers from 0, below it where a tag is not known; values, NaN where not."""

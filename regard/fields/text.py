@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -31,35 +31,24 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Field(Base):
-    """Texts as tokens; where a token is a whole word also as characters, if they are wanted."""
+class Tokenised(Base):
+    """What a tokenizer has cut; where a token is a whole word also as characters, if wanted.
+
+    A row has tokens NAME (S); of words that are spelt also the characters of all, NAME_characters,
+    and how many each word has, NAME_letters (S).
+    """
 
     name: str
     config: tokenizers.Config
-    role: Role = "read"
+    _: KW_ONLY
     spelt: bool = False
     """Whether words come with their characters."""
-    running: bool = False
-    """Whether texts follow each other, so that END of another stands before each."""
     learnt: Tokenizer | None = None
     spelling: Spelling | None = None
 
-    readable = True
-
-    @classmethod
-    def of(cls, name: str, config: Config, task: Any) -> "Field":
-        """The input of a task that labels texts."""
-        return cls(name, task.tokenizer, "framed", task.characters)
-
-    # One text
-
-    def parse(self, text: str) -> str:
-        return text
-
-    def show(self, value: str) -> str:
-        return value
-
-    # All texts
+    @property
+    def size_names(self) -> Sequence[str]:
+        return ("tokens", "characters") if self.spelt else ("tokens",)
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """Characters, scripts, markup, and what one part has in another form than training."""
@@ -80,35 +69,29 @@ class Field(Base):
             return [len(line) for line in values]
         return [len(line.split()) for line in values]
 
-    def fit(self, values: Iterable[str]) -> "Field":
+    def fit(self, values: Iterable[str]) -> "Tokenised":
         if not self.spelt:
-            return self.having(Tokenizer.train(self.config, values))
+            return replace(self, learnt=Tokenizer.train(self.config, values))
         texts = list(values)
         made = Tokenizer.train(self.config, texts)
         spelt = Spelling.train(chain.from_iterable(map(made.words, texts)))
-        return self.having(made, spelt)
+        return replace(self, learnt=made, spelling=spelt)
 
-    def having(self, tokenizer: Tokenizer, spelling: Spelling | None = None) -> "Field":
-        """The same field with what another has learnt."""
-        return replace(self, learnt=tokenizer, spelling=spelling)
-
-    def share(self, other: Any) -> "Field":
-        return self.having(other.tokenizer)
+    def share(self, other: Any) -> "Tokenised":
+        return replace(self, learnt=other.tokenizer)
 
     @property
     def file(self) -> str:
         return f"{self.name}.tokenizer.json"
 
-    def load(self, folder: Path) -> "Field":
+    def load(self, folder: Path) -> "Tokenised":
         made = Tokenizer.load(folder / self.file, self.config)
-        return self.having(made, Spelling.load(folder) if self.role != "written" else None)
+        return replace(self, learnt=made, spelling=Spelling.load(folder) if self.spelt else None)
 
     def save(self, folder: Path) -> None:
         if self.spelling:
             self.spelling.save(folder)
         self.tokenizer.save(folder / self.file)  # last: where it is, all is
-
-    # What has learnt from data
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -117,10 +100,8 @@ class Field(Base):
 
     @property
     def size(self) -> Mapping[str, int]:
-        tokens = len(self.tokenizer)
-        if self.role in ("written", "ended"):
-            return {"tokens": tokens, "outputs": tokens}
-        return {"tokens": tokens} | ({"characters": len(self.spelling)} if self.spelling else {})
+        characters = {"characters": len(self.spelling)} if self.spelling else {}
+        return {"tokens": len(self.tokenizer)} | characters
 
     @property
     def vocabulary(self) -> str:
@@ -128,10 +109,96 @@ class Field(Base):
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        return columns(self.name, self.tokenizer, self.spelling)
+        found = {self.name: token_column(len(self.tokenizer))}
+        if self.spelling is not None:
+            found[f"{self.name}_characters"] = token_column(len(self.spelling))
+            found[f"{self.name}_letters"] = Column("u2")
+        return found
 
-    def length(self, row: Row) -> int:
-        return len(row[self.name]) - (self.role == "ended")
+    def verify(self, store: Store, longest: int) -> None:
+        """Tokens that the vocabulary has, and characters that are as many as the words say."""
+        store.check(self.name, values=self.tokenizer.read, longest=longest)
+        if self.spelling is not None:
+            characters, letters = f"{self.name}_characters", f"{self.name}_letters"
+            store.check(characters, values=self.spelling.characters.read)
+            store.check(letters, values=range(spelling.LONGEST + 1))
+            agree(store, np.array_equal(store.sums(letters), store.lengths(characters)))
+
+    def with_letters(self, rows: list[Row], words: Iterable[Sequence[str]]) -> list[Row]:
+        """Rows with the characters of their words, if these are spelt."""
+        if self.spelling is None:
+            return rows
+        return [
+            {**row, f"{self.name}_characters": characters, f"{self.name}_letters": letters}
+            for row, (characters, letters) in zip(rows, self.spelling.encode([*words]), strict=True)
+        ]
+
+    def letters_of(self, row: Row, start: int, stop: int) -> Row:
+        """The characters of the words from `start` up to `stop` of a row, if they are spelt."""
+        if self.spelling is None:
+            return {}
+        letters, characters = (row[f"{self.name}_{each}"] for each in ("letters", "characters"))
+        first, last = (int(sum(letters[:place])) for place in (start, stop))
+        return {
+            f"{self.name}_characters": characters[first:last],
+            f"{self.name}_letters": letters[start:stop],
+        }
+
+    def collated_letters(
+        self, rows: Sequence[Row], shape: tuple[int, ...], before: int
+    ) -> dict[str, Array]:
+        """characters (B, S, C) of a batch, if words are spelt."""
+        if self.spelling is None:
+            return {}
+        characters, letters = (
+            [row[f"{self.name}_{each}"] for row in rows] for each in ("characters", "letters")
+        )
+        found = spelling.table(characters, letters, (shape[0], shape[1]), before)
+        return {f"{self.name}_characters": found}
+
+    def pieces(self, row: Row) -> list[str]:
+        return self.tokenizer.pieces([int(token) for token in row[self.name]])
+
+    def status(self, row: Row, longest: int) -> str:
+        if all(token == self.tokenizer.unknown for token in row[self.name]):
+            return "unknown"
+        return "cut" if len(row[self.name]) > longest else "ok"
+
+
+@dataclass(frozen=True)
+class Field(Tokenised):
+    """Texts as tokens."""
+
+    role: Role = "read"
+    running: bool = False
+    """Whether texts follow each other, so that END of another stands before each."""
+    readable = True
+
+    @classmethod
+    def of(cls, name: str, config: Config, task: Any) -> "Field":
+        """The input of a task that labels texts."""
+        return cls(name, task.tokenizer, "framed", spelt=task.characters)
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def show(self, value: str) -> str:
+        return value
+
+    # What has learnt from data
+
+    @property
+    def written(self) -> bool:
+        """Whether it is predicted."""
+        return self.role in ("written", "ended")
+
+    @property
+    def size_names(self) -> Sequence[str]:
+        return (*super().size_names, *(["outputs"] if self.written else []))
+
+    @property
+    def size(self) -> Mapping[str, int]:
+        return {**super().size, **({"outputs": len(self.tokenizer)} if self.written else {})}
 
     def verify(self, store: Store, longest: int) -> None:
         if self.role == "ended":
@@ -139,7 +206,7 @@ class Field(Base):
             most = sys.maxsize if self.running else longest + 1
             ends = range(by.end, len(by))  # END is a token of its own here
             return store.check(self.name, values=ends, longest=most, end=by.end)
-        verify(self, store, longest)
+        super().verify(store, longest)
         if self.spelling is not None:
             words = store.lengths(f"{self.name}_letters")
             agree(store, np.array_equal(words, store.lengths(self.name)))
@@ -148,12 +215,8 @@ class Field(Base):
         encoded = self.tokenizer.encode(values)
         if self.role == "ended":
             return [{self.name: [*tokens, self.tokenizer.end]} for tokens in encoded]
-        if self.spelling is None:
-            return [{self.name: tokens} for tokens in encoded]
-        spelt = self.spelling.encode([self.tokenizer.words(text) for text in values])
-        return [
-            spelt_row(self.name, tokens, each) for tokens, each in zip(encoded, spelt, strict=True)
-        ]
+        rows: list[Row] = [{self.name: tokens} for tokens in encoded]
+        return self.with_letters(rows, map(self.tokenizer.words, values))
 
     def encode_flat(self, values: Sequence[str]) -> dict[str, Flat]:
         if self.role == "ended" or self.spelling is not None:
@@ -163,48 +226,35 @@ class Field(Base):
     def sizes(self, flat: Mapping[str, Flat]) -> Lengths:
         return flat[self.name][1] - (self.role == "ended")
 
-    @property
-    def edges(self) -> int:
-        """Tokens that stand around a text where it is read."""
-        return {"framed": 2, "read": 1, "written": 1, "ended": 0}[self.role]
-
     def lengths(self, store: Store) -> Lengths:
-        return store.lengths(self.name) + self.edges
+        """With the tokens that stand around a text where it is read."""
+        edges = {"framed": 2, "read": 1, "written": 1, "ended": 0}[self.role]
+        return store.lengths(self.name) + edges
 
     def cut(self, row: Row, most: int) -> Row:
         """The first tokens of a text; what is ended stays so."""
+        tokens = row[self.name]
         if self.role == "ended":
-            whole = len(row[self.name]) <= most + 1
-            return {
-                self.name: row[self.name] if whole else [*row[self.name][:most], row[self.name][-1]]
-            }
-        found = {self.name: row[self.name][:most]}
-        if self.spelling is None:
-            return found
-        letters = row[f"{self.name}_letters"][:most]
-        characters = row[f"{self.name}_characters"][: int(sum(letters))]
-        return found | {f"{self.name}_characters": characters, f"{self.name}_letters": letters}
+            return {self.name: tokens if len(tokens) <= most + 1 else [*tokens[:most], tokens[-1]]}
+        return {self.name: tokens[:most], **self.letters_of(row, 0, most)}
 
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        found = arrays(self.name, [row[self.name] for row in rows], self.role, self.tokenizer)
+        found = arrays(self.name, [row[self.name] for row in rows], self.role)
         if self.running:
             found[f"{self.name}_in"][:, 0] = self.before
-        if self.spelling is not None:
-            shape, before = found[self.name].shape, int(self.role == "framed")
-            found |= collated_spelling(self.name, rows, shape, before)
-        return found
+        if self.written:
+            return found
+        return found | self.collated_letters(
+            rows, found[self.name].shape, int(self.role == "framed")
+        )
 
     def targets(self, arrays: Mapping[str, Any]) -> int:
-        predicted = self.role in ("written", "ended")
-        return int(arrays[f"{self.name}_mask"].sum()) if predicted else 0
+        return int(arrays[f"{self.name}_mask"].sum()) if self.written else 0
 
     @property
     def before(self) -> int:
         """What is read before the first token that is to be said."""
         return self.tokenizer.end if self.running else self.tokenizer.start
-
-    def pieces(self, row: Row) -> list[str]:
-        return self.tokenizer.pieces([int(token) for token in row[self.name]])
 
     def positions(self, row: Row) -> list[str]:
         return self.tokenizer.pieces(self.framed(row))
@@ -218,16 +268,10 @@ class Field(Base):
     def groups(self, row: Row) -> list[tuple[int, int]]:
         return self.tokenizer.groups(self.framed(row))
 
-    def status(self, row: Row, longest: int) -> str:
-        if all(token == self.tokenizer.unknown for token in row[self.name]):
-            return "unknown"
-        return "cut" if len(row[self.name]) > longest else "ok"
 
-
-def arrays(
-    name: str, rows: Sequence[Any], role: Role, by: Tokenizer | type[Tokenizer] = Tokenizer
-) -> dict[str, Array]:
+def arrays(name: str, rows: Sequence[Any], role: Role) -> dict[str, Array]:
     """The tokens of texts as a batch has them, by their role."""
+    by = Tokenizer  # special tokens have the same numbers in all
     tokens = [np.asarray(row, np.int64) for row in rows]
     if role in ("read", "framed"):
         start = [by.start] if role == "framed" else []
@@ -243,46 +287,9 @@ def arrays(
     return {f"{name}_in": read, f"{name}_out": said, f"{name}_mask": mask}
 
 
-def columns(name: str, by: Tokenizer, letters: Spelling | None) -> dict[str, Column]:
-    """The arrays of a text that is read as tokens and, where words are spelt, as characters."""
-    found = {name: token_column(len(by))}
-    if letters is not None:
-        found |= {
-            f"{name}_characters": token_column(len(letters)),
-            f"{name}_letters": Column("u2"),
-        }
-    return found
-
-
 def token_column(size: int) -> Column:
     """Integers as wide as a vocabulary of this size needs."""
     return Column("u2" if size <= 1 << 16 else "u4")
-
-
-def spelt_row(name: str, tokens: Any, spelt: spelling.Spelt) -> Row:
-    return {name: tokens, f"{name}_characters": spelt[0], f"{name}_letters": spelt[1]}
-
-
-def collated_spelling(
-    name: str, rows: Sequence[Row], shape: tuple[int, ...], before: int
-) -> dict[str, Array]:
-    """characters (B, S, C) of a batch."""
-    characters, letters = (
-        [row[f"{name}_{each}"] for row in rows] for each in ("characters", "letters")
-    )
-    found = spelling.table(characters, letters, (shape[0], shape[1]), before)
-    return {f"{name}_characters": found}
-
-
-def verify(field: Any, store: Store, longest: int) -> None:
-    """Tokens that the vocabulary has, and characters that are as many as the words say."""
-    name, letters = field.name, field.spelling
-    store.check(name, values=field.tokenizer.read, longest=longest)
-    if letters is not None:
-        store.check(f"{name}_characters", values=letters.characters.read)
-        store.check(f"{name}_letters", values=range(spelling.LONGEST + 1))
-        sums = store.sums(f"{name}_letters")
-        agree(store, np.array_equal(sums, store.lengths(f"{name}_characters")))
 
 
 def agree(store: Store, fits: bool) -> None:

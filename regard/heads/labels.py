@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.layers.pooling import Kind, Pooling
 from regard.recipe.values import Share
 from regard.types import Sequence, Term, Terms
@@ -42,9 +42,7 @@ class Head(nn.Module):
         self.smoothing = config.smoothing
         self.pooling = Pooling(config.pooling, dim)
         self.dropout = Dropout(config.dropout)
-        self.project = Linear(self.pooling.size, labels)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.project = glorot(Linear(self.pooling.size, labels))
         self.temperature = nn.Parameter(torch.ones(()), requires_grad=False)
 
     def pool(self, sequence: Sequence) -> Float[Tensor, "B E"]:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.layers.crf import CRF
 from regard.layers.dropout import Dropout
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.recipe.values import Share
 from regard.types import Term, Terms
 
@@ -39,9 +39,7 @@ class Head(nn.Module):
     def __init__(self, config: Config, dim: int, labels: int, weight: nn.Parameter | None) -> None:
         super().__init__()
         self.dropout = Dropout(config.dropout)
-        self.project = Linear(dim, labels)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.project = glorot(Linear(dim, labels))
         self.crf = CRF(labels) if config.crf else None
         self.deviation = nn.Parameter(torch.ones(()), requires_grad=False)
 

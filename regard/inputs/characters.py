@@ -5,7 +5,7 @@ rnn   an LSTM's last states in both directions               (Lample et al. 2016
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -17,7 +17,7 @@ from regard.errors import RecipeError
 from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.recipe.values import Share, Width, Widths
 from regard.types import Batch, FieldSize, Sequence
 
@@ -36,6 +36,7 @@ class Config:
     """How many characters a filter sees (cnn); `size` is shared out among the widths."""
     dropout: Share = 0.0
     """On the characters' vectors."""
+    spelt: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.by == "cnn" and not 0 < len(self.widths) <= self.size:
@@ -54,9 +55,7 @@ class Input(nn.Module):
         no_sharing(shared)
         self.field = size.name
         self.spelling = Spelling(config, size["characters"])
-        self.project = Linear(config.size, dim)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.project = glorot(Linear(config.size, dim))
 
     def forward(self, batch: Batch) -> Sequence:
         spelt = self.spelling(batch[f"{self.field}_characters"])

@@ -10,7 +10,7 @@ from regard.inputs import characters, tokens
 from regard.layers.draws import generator
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, glorot
 from regard.recipe.values import Share, Width
 from regard.types import Batch, FieldSize, Sequence
 
@@ -30,6 +30,10 @@ class Config(tokens.Config):
     characters: characters.Config
     """How characters become a vector."""
 
+    @property
+    def spelt(self) -> bool:
+        return self.features != "words"
+
 
 class Input(nn.Module):
     """x_t = W [E[w_t]; spelling(c₁ … c_m)] + b for the word w_t = c₁ … c_m."""
@@ -46,13 +50,11 @@ class Input(nn.Module):
         if config.features != "characters":
             self.embedding = tokens.embedding(config, size, config.size, shared=None, scale=scale)
             width += config.size
-        if config.features != "words":
+        if config.spelt:
             self.spelling = characters.Spelling(config.characters, size["characters"])
             width += config.characters.size
         self.dropout = Dropout(config.dropout)
-        self.project = Linear(width, dim)
-        nn.init.xavier_uniform_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
+        self.project = glorot(Linear(width, dim))
 
     def forward(self, batch: Batch) -> Sequence:
         vectors = []

@@ -9,8 +9,8 @@ The integral is a Gauss–Legendre sum over intervals of α. On each, the sum on
 out (completeness): where it does not, a kink of f is inside, and the interval is halved.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.inspect.reading import Measure, likely, logits
+from regard.inspect.reading import Measure, logits
 from regard.model import Model
 from regard.types import Batch, Sequence, float64
 
@@ -85,20 +85,11 @@ class Attribution(NamedTuple):
 
 
 def attribute(
-    model: Model,
-    batch: Batch,
-    position: int,
-    symbol: int | None = None,
-    measure: Measure = likely,
+    model: Model, batch: Batch, position: int, symbol: int, measure: Measure
 ) -> Attribution:
-    """Of the output at `position` of a batch of one; of another `symbol` in its place, if given.
-
-    For a model without decoder it must be given: a label, a tag, a variable.
-    """
+    """Of an output at `position` of a batch of one: a token, a label, a tag, a variable."""
     source, target = embeddings(model, batch)
     x = torch.cat([source, target])
-    if symbol is None:
-        symbol = int(batch["target_out"][0, position])
 
     def value(path: Float[Tensor, "N L D"]) -> Float[Tensor, "N"]:
         said = _said(model, batch, path[:, : len(source)], path[:, len(source) :], position)
@@ -113,14 +104,11 @@ def embeddings(model: Model, batch: Batch) -> tuple[Float[Tensor, "S D"], Float[
     """The vectors of what the encoder and the decoder read, of a batch of one."""
     decoder: Any = model.decoder
     with torch.no_grad():
-        found = [
-            model.input(batch).states[0] if model.input is not None else None,
-            decoder.embedding(batch["target_in"])[0] if decoder is not None else None,
-        ]
-    dim = next(len(vectors[0]) for vectors in found if vectors is not None)
-    nothing = torch.zeros(0, dim, device=model.device)
-    source, target = (nothing if vectors is None else vectors for vectors in found)
-    return source, target
+        source = None if model.input is None else model.input(batch).states[0]
+        target: Any = None if decoder is None else decoder.embedding(batch["target_in"])[0]
+    if source is None:
+        return target[:0], target
+    return source, source[:0] if target is None else target
 
 
 def _said(model: Model, batch: Batch, source: Tensor, target: Tensor, position: int) -> Tensor:
@@ -143,17 +131,12 @@ def repeated(batch: Batch, rows: int) -> Batch:
     return replace(batch, tensors=tensors, ids=batch.ids * rows)
 
 
-@contextmanager
-def given(module: Any, change: Callable[[Any], Any]) -> Iterator[None]:
+def given(module: Any, change: Callable[[Any], Any]) -> AbstractContextManager[Any]:
     """A module's output is what `change` makes of it; in other threads it is what it was."""
     if not isinstance(module, nn.Module):
-        yield
-        return
+        return nullcontext()
     own = get_ident()
-    hook = module.register_forward_hook(
+    hook: AbstractContextManager[Any] = module.register_forward_hook(
         lambda _, inputs, output: change(output) if get_ident() == own else None
     )
-    try:
-        yield
-    finally:
-        hook.remove()
+    return hook

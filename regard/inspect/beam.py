@@ -2,23 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
 
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.search import Request, beam
 
-
-class Step(NamedTuple):
-    """What a search had at one step."""
-
-    layer: beam.Layer
-    chosen: Tensor
-    """(B, W): which candidates are followed."""
+Step = tuple[beam.Layer, Int[Tensor, "B W"]]
+"""What a search had at one step, and which of its candidates are followed."""
 
 
-class Node(NamedTuple):
+@dataclass
+class Node:
     """One candidate: a hypothesis's token at a step."""
 
     step: int
@@ -34,7 +31,7 @@ class Node(NamedTuple):
     fate: str
     """best, finished, followed or dropped."""
     why: str
-    best: bool
+    best: bool = False
     """Whether the best hypothesis goes through it."""
 
 
@@ -45,7 +42,7 @@ Tree = list[Node]
 def recorded() -> Iterator[list[Step]]:
     """The steps of the beam search inside."""
     steps: list[Step] = []
-    with beam.observe(lambda layer, chosen: steps.append(Step(layer, chosen))):
+    with beam.observe(lambda *step: steps.append(step)):
         yield steps
 
 
@@ -56,14 +53,14 @@ def tree(
     pieces: Callable[[Sequence[int]], list[str]],
 ) -> Tree:
     """All candidates of the first sentence, in the order of the search."""
-    nodes: list[dict[str, Any]] = []
+    nodes: Tree = []
     places: list[dict[int, int]] = []  # of each step: place → node
-    for number, step in enumerate(steps):
-        if 0 not in step.layer.sentences.tolist():
+    for number, (layer, followed) in enumerate(steps):
+        sentences, totals, symbols, log_probs, parents, taken = layer
+        if 0 not in sentences:
             break
-        row = step.layer.sentences.tolist().index(0)
-        _, totals, symbols, log_probs, parents, taken = step.layer
-        chosen, last = step.chosen[row].tolist(), number + 1 == len(steps)
+        row = sentences.tolist().index(0)
+        chosen, last = followed[row].tolist(), number + 1 == len(steps)
         names = pieces(symbols[row].tolist())
         here: dict[int, int] = {}
         for place, total in enumerate(totals[row].tolist()):
@@ -74,21 +71,20 @@ def tree(
             ends = int(symbols[row, place]) == request.end and number >= request.forced[0]
             parent = places[-1].get(int(parents[row, place]), -1) if places else -1
             nodes.append(
-                {
-                    "step": number,
-                    "parent": parent,
-                    "piece": names[place],
-                    "log_prob": float(log_probs[row, place]),
-                    "total": total,
-                    "score": total / (number + 1) ** config.length_penalty,
-                    "fate": "finished" if kept else "followed" if place in chosen else "dropped",
-                    "why": _why(place, kept, ends, place in chosen, last, config.beams),
-                    "best": False,
-                }
+                Node(
+                    step=number,
+                    parent=parent,
+                    piece=names[place],
+                    log_prob=float(log_probs[row, place]),
+                    total=total,
+                    score=total / (number + 1) ** config.length_penalty,
+                    fate="finished" if kept else "followed" if place in chosen else "dropped",
+                    why=_why(place, kept, ends, place in chosen, last, config.beams),
+                )
             )
         places.append(here)
     _judge(nodes)
-    return [Node(**node) for node in nodes]
+    return nodes
 
 
 def _why(place: int, kept: bool, ends: bool, followed: bool, last: bool, beams: int) -> str:
@@ -103,18 +99,16 @@ def _why(place: int, kept: bool, ends: bool, followed: bool, last: bool, beams: 
     return f"candidate {place + 1} of its step: the {beams} best that do not end are followed"
 
 
-def _judge(nodes: list[dict[str, Any]]) -> None:
+def _judge(nodes: Tree) -> None:
     """Which finished hypothesis has won, and by how much the others have lost."""
-    finished = [node for node in nodes if node["fate"] == "finished"]
+    finished = [node for node in nodes if node.fate == "finished"]
     if not finished:
         return
-    best = max(finished, key=lambda node: node["score"])
+    best = max(finished, key=lambda node: node.score)
     for node in finished:
-        node["why"] = f"finished; score {node['score']:.3f} against {best['score']:.3f} of the best"
-    best["fate"], best["why"] = "best", f"the best score of all that finished: {best['score']:.3f}"
-    node = best
-    while True:
-        node["best"] = True
-        if node["parent"] < 0:
-            return
-        node = nodes[node["parent"]]
+        node.why = f"finished; score {node.score:.3f} against {best.score:.3f} of the best"
+    best.fate, best.why = "best", f"the best score of all that finished: {best.score:.3f}"
+    best.best, node = True, best
+    while node.parent >= 0:
+        node = nodes[node.parent]
+        node.best = True

@@ -30,29 +30,27 @@ class Blocks:
 
     def weights(self, array: Array) -> dict[str, Any]:
         """An array of numbers from 0 to 1; what the page needs to know to read it."""
-        number = self._add(array)
-        self._weights.append(number)
-        return {"block": number, "shape": list(array.shape), "scale": "weight"}
+        self._weights.append(len(self._arrays))
+        return self._add(array, "weight")
 
     def gates(self, array: Array) -> dict[str, Any]:
         """An array of numbers from 0 to 1 of which none is more interesting than another."""
-        number = self._add(array)
-        self._packed[number] = _packed(np.rint(255 * self._arrays[number]))
-        return {"block": number, "shape": list(array.shape), "scale": "gate", "power": 1.0}
+        about = self._add(array, "gate") | {"power": 1.0}
+        self._packed[about["block"]] = _packed(np.rint(255 * self.array(about)))
+        return about
 
     def signed(self, array: Array, *, power: float = 1.0) -> dict[str, Any]:
         """An array of any numbers; the largest absolute value is kept exactly."""
-        number = self._add(array)
-        array = self._arrays[number]
+        about = self._add(array, "signed")
+        array = self.array(about)
         most = float(np.abs(array).max(initial=0.0)) or 1.0
         shares = np.sign(array) * np.abs(array / most) ** power
-        self._packed[number] = _packed(np.rint(127 * (1 + shares)))
-        about = {"block": number, "shape": list(array.shape), "scale": "signed"}
+        self._packed[about["block"]] = _packed(np.rint(127 * (1 + shares)))
         return about | {"most": most, "power": power}
 
-    def _add(self, array: Array) -> int:
+    def _add(self, array: Array, scale: str) -> dict[str, Any]:
         self._arrays.append(np.nan_to_num(np.asarray(array, np.float32)))
-        return len(self._arrays) - 1
+        return {"block": len(self._arrays) - 1, "shape": list(array.shape), "scale": scale}
 
     def array(self, reference: dict[str, Any]) -> Array:
         """The array itself, as it was given."""

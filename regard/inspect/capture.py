@@ -22,7 +22,16 @@ from regard.types import Pools, Sequence
 
 STEP = re.compile(r"\bstep\.\d+\.")
 """Part of the name of what one step of a loop over time probes: all of them come together, too."""
+LAST = re.compile(r"(gates\.)?\w+$")
+"""The part of a name before which the step stands."""
+ADDS_NOTHING = ("none", "rotary")
+"""Kinds of positions that add no vector to what is read."""
 RECURRENT = re.compile(r".*\.(state|cell|candidate|gates\.\w+)")
+
+
+def submodule(model: Model, name: str) -> nn.Module | None:
+    """What a model has under such a name, if anything."""
+    return dict(model.named_modules(remove_duplicate=False)).get(name)
 
 
 class Seen(Mapping[str, Tensor]):
@@ -71,12 +80,9 @@ class Seen(Mapping[str, Tensor]):
 
     def steps(self, name: str) -> list[Tensor]:
         """What the loop over time had at each step, still part of the graph: t = 0, 1, …"""
-        before, _, last = name.rpartition("gates.") if "gates." in name else name.rpartition(".")
-        tail = f"gates.{last}" if "gates." in name else last
-        dot = "." if before and not before.endswith(".") else ""
         found: list[Tensor] = []
-        while (step := f"{before}{dot}step.{len(found)}.{tail}") in self._calls:
-            found.append(self._calls[step][-1])
+        while (step := LAST.sub(rf"step.{len(found)}.\g<0>", name)) in self._calls:
+            found.append(self[step])
         return found
 
     def lens(self, mask: Bool[Tensor, "B S"] | None = None) -> dict[str, Tensor]:
@@ -87,8 +93,7 @@ class Seen(Mapping[str, Tensor]):
         for recurrent models, whose layers do not add to one stream that the head could read.
         """
         part = "decoder" if self.model.decoder is not None else "encoder"
-        module = getattr(self.model, part)
-        norm: nn.Module | None = getattr(module, "norm", None)
+        norm = submodule(self.model, f"{part}.norm")
         if norm is None:
             return {}
         head = self.model.head

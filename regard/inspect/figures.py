@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.plots import drawing
-from regard.plots.drawing import COLOURS, INK, STROKES
+from regard.plots.drawing import COLOURS, INK
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -35,43 +35,30 @@ def maps(
     value: str = "value",
 ) -> "matplotlib.figure.Figure":
     """Matrices side by side on one scale; an axis without names is numbered."""
-    from matplotlib.figure import Figure
-
     high, wide = next(iter(panels.values())).shape
     down, across = drawing.grid(len(panels), high, wide)
     most_wide, most_high = (14, 12) if columns or rows else (7, 5.5)
     cell = min(0.2, most_wide / (across * wide), most_high / (down * high))  # inches
     size = (across * max(cell * wide, 1.2) + 2.2, down * max(cell * high, 1.0) + 1.8)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = drawing.figure(*size, title)
     most = max(float(np.abs(values).max(initial=0.0)) for values in panels.values()) or 1.0
     scale: dict[str, Any] = (
         {"cmap": "Blues", "vmin": 0, "vmax": 1}
         if weight
         else {"cmap": "PuOr_r", "vmin": -most, "vmax": most}
     )
-    axes = figure.subplots(down, across, squeeze=False).flatten()
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    for number, (ax, (name, values)) in enumerate(zip(axes, panels.items(), strict=False)):
+    axes = drawing.panels(figure, len(panels), down, across)
+    beside, below = ([drawing.text(label, 20) for label in side] for side in (rows, columns))
+    for number, (ax, (name, values)) in enumerate(zip(axes, panels.items(), strict=True)):
         image = ax.imshow(values, aspect="auto", interpolation="nearest", **scale)
         ax.grid(False)
         ax.set_title(name)
-        _name(ax.xaxis, columns if number >= len(panels) - across else None, cell, xlabel, 90)
-        _name(ax.yaxis, rows if number % across == 0 else None, cell, ylabel, 0)
+        last = number >= len(panels) - across
+        drawing.label_cells(ax.xaxis, below if last else None, cell, xlabel, 90)
+        drawing.label_cells(ax.yaxis, beside if number % across == 0 else None, cell, ylabel, 0)
     label = "weight" if weight and value == "value" else value
-    figure.colorbar(image, ax=list(axes[: len(panels)]), label=label)
-    figure.suptitle(drawing.text(title, 120))
+    figure.colorbar(image, ax=axes, label=label)
     return figure
-
-
-def _name(axis: Any, labels: Sequence[str] | None, cell: float, name: str, angle: int) -> None:
-    if labels is None:
-        axis.set_ticks([])
-        return
-    if labels:
-        places = range(0, len(labels), math.ceil(0.13 / cell))
-        axis.set_ticks(places, [drawing.text(labels[n], 20) for n in places], rotation=angle)
-    axis.set_label_text(name)
 
 
 @drawing.style()
@@ -85,31 +72,26 @@ def curves(
     log: bool = False,
 ) -> "matplotlib.figure.Figure":
     """A line for each name over positions that have names."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
     slot = min(max(0.2, 4.5 / len(labels)), 14 / len(labels))  # inches
-    figure = Figure(figsize=(1.2 + slot * len(labels), 3.6), layout="constrained")
+    figure = drawing.figure(1.2 + slot * len(labels), 3.6, title)
     ax = figure.subplots()
     for number, (name, values) in enumerate(lines.items()):
         heights = np.array(values, float)
-        ax.plot(
-            np.where(heights > 0, heights, math.nan) if log else heights,
-            color=COLOURS[number % len(COLOURS)],
-            linestyle=STROKES[number // len(COLOURS) % len(STROKES)],
-            marker="o" if len(heights) == 1 else None,
-            linewidth=1.3,
-            label=drawing.text(name),
-        )
+        if log:
+            heights = np.where(heights > 0, heights, math.nan)
+        marker = "o" if len(heights) == 1 else None
+        places = np.arange(len(heights))
+        drawing.line(ax, number, places, heights, marker=marker, label=drawing.text(name))
     if log:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))
         ax.yaxis.set_minor_formatter(NullFormatter())
     else:
         drawing.ticks(ax.yaxis)
-    _name(ax.xaxis, labels, slot, xlabel, 90)
+    drawing.label_cells(ax.xaxis, [drawing.text(label, 20) for label in labels], slot, xlabel, 90)
     ax.set_ylabel(ylabel)
-    figure.suptitle(drawing.text(title, 120))
     if len(lines) > 1:
         figure.legend(loc="outside lower center", ncols=min(len(lines), 3))
     return figure
@@ -127,12 +109,9 @@ def cells(
     value: str,
 ) -> "matplotlib.figure.Figure":
     """A table of texts, each on the colour of its share from 0 to 1."""
-    from matplotlib.figure import Figure
-
     shown = [[drawing.text(text, 16) for text in row] for row in texts]
     wide = 0.35 + 0.075 * max(len(text) for row in shown for text in row)  # inches
-    size = (wide * len(columns) + 2.6, 0.22 * len(rows) + 1.2)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = drawing.figure(wide * len(columns) + 2.6, 0.22 * len(rows) + 1.2, title)
     ax = figure.subplots()
     image = ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     ax.grid(False)
@@ -144,7 +123,6 @@ def cells(
     ax.set_yticks(range(len(rows)), [drawing.text(name, 20) for name in rows])
     ax.set(xlabel=xlabel, ylabel=ylabel)
     figure.colorbar(image, ax=ax, label=value, pad=0.01)
-    figure.suptitle(drawing.text(title, 120))
     return figure
 
 
@@ -153,9 +131,7 @@ def chances(
     names: Sequence[str], values: Sequence[float], alternatives: Sequence[str], title: str
 ) -> "matplotlib.figure.Figure":
     """The probability of each token, down the page, and beside it what else was likely."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.5, 0.24 * len(names) + 1.1), layout="constrained")
+    figure = drawing.figure(8.5, 0.24 * len(names) + 1.1)
     ax = figure.subplots()
     places = range(len(names))
     ax.barh(places, values, color=COLOURS[0], height=0.7)
@@ -186,17 +162,16 @@ def links(
     """Lines from what looks, on the left, to what is looked at; the stronger, the more. Several
     matrices stand side by side."""
     from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
+    from matplotlib.colors import to_rgba_array
 
     count = max(len(rows), len(columns))
-    size = (3.4 * len(panels) + 0.2, 0.2 * count + 1.1)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False).flatten()
+    figure = drawing.figure(3.4 * len(panels) + 0.2, 0.2 * count + 1.1, title)
+    axes = drawing.panels(figure, len(panels), 1, len(panels))
     for ax, (name, weights) in zip(axes, panels.items(), strict=True):
         found = np.argwhere(weights >= 0.02)
         shares = weights[tuple(found.T)]
         ends = [[(0, row), (1, column)] for row, column in found]
-        colours = [(*_rgb(COLOURS[0]), min(1.0, float(share) ** 0.5)) for share in shares]
+        colours = to_rgba_array([COLOURS[0]] * len(shares), np.sqrt(shares).clip(max=1))
         ax.add_collection(LineCollection(ends, colors=colours, linewidths=2.5 * shares))
         for side, labels, where in ((0, rows, "right"), (1, columns, "left")):
             edge = -0.03 if side == 0 else 1.03
@@ -208,13 +183,7 @@ def links(
         ax.set_ylim(count - 0.4, -1.8)
         ax.axis("off")
         ax.set_title(name)
-    figure.suptitle(drawing.text(title, 120))
     return figure
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return red, green, blue
 
 
 @drawing.style()
@@ -222,9 +191,7 @@ def scatter(
     points: Sequence[Mapping[str, Any]], title: str, share: float
 ) -> "matplotlib.figure.Figure":
     """Tokens on two principal components; those of the text are filled."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 5), layout="constrained")
+    figure = drawing.figure(7, 5)
     ax = figure.subplots()
     for own, name in ((False, "a near neighbour"), (True, "in the text")):
         chosen = [point for point in points if point["own"] == own]
@@ -285,7 +252,6 @@ def _spots(
 @drawing.style()
 def tree(nodes: Sequence[Mapping[str, Any]], title: str) -> "matplotlib.figure.Figure":
     """A column for each step, the best candidate on top, and lines from each to its parent."""
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     steps = 1 + max(node["step"] for node in nodes)
@@ -295,7 +261,7 @@ def tree(nodes: Sequence[Mapping[str, Any]], title: str) -> "matplotlib.figure.F
         for row, n in enumerate(sorted(here, key=lambda n: -nodes[n]["total"])):
             places[n] = (step, row)
     rows = 1 + max(row for _, row in places.values())
-    figure = Figure(figsize=(1.15 * steps + 0.4, 0.26 * rows + 1.2), layout="constrained")
+    figure = drawing.figure(1.15 * steps + 0.4, 0.26 * rows + 1.2)
     ax = figure.subplots()
     for n, node in enumerate(nodes):
         x, y = places[n]

@@ -10,19 +10,25 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.inspect.capture import ADDS_NOTHING, submodule
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.position import PositionalEncoding
 from regard.layers.probe import watch
 from regard.model import Model
 
-PLACES = {"encoder": "encoder", "decoder": "decoder", "cross": "decoder"}
-"""Kinds of attention, and the part in which each is."""
+PLACES = {
+    "encoder": ("encoder", "attention"),
+    "decoder": ("decoder", "attention"),
+    "cross": ("decoder", "cross"),
+}
+"""Kinds of attention: the part in which each is, and its name in a block of it."""
 
 
 @runtime_checkable
@@ -60,8 +66,7 @@ class WithoutHead:
         module = there.get((self.kind, self.layer))
         if module is None or not 0 <= self.head < module.heads:
             raise UserError(f"there is no attention head {self}; there are {_ranges(there)}")
-        name = "cross" if self.kind == "cross" else "attention"
-        target = f"{PLACES[self.kind]}.block.{self.layer}.{name}.heads"
+        target = f"{probed(self.kind, self.layer)}.heads"
 
         def zero(name: str, value: Tensor) -> Tensor:  # (B, H, T, K)
             if name != target:
@@ -88,13 +93,18 @@ def head(text: str, model: Model) -> WithoutHead:
 def attentions(model: Model) -> dict[tuple[str, int], MultiHeadAttention]:
     """Every attention with heads, by its kind and layer."""
     found = {}
-    for kind, part in PLACES.items():
-        blocks: Any = getattr(getattr(model, part), "blocks", [])
-        for layer, block in enumerate(blocks):
-            module = getattr(block, "cross" if kind == "cross" else "attention", None)
-            if isinstance(module, MultiHeadAttention):
-                found[kind, layer] = module
+    for kind, (part, name) in PLACES.items():
+        for path, module in model.named_modules(remove_duplicate=False):
+            layer = re.fullmatch(rf"{part}\.blocks\.(\d+)\.{name}", path)
+            if layer and isinstance(module, MultiHeadAttention):
+                found[kind, int(layer[1])] = module
     return found
+
+
+def probed(kind: str, layer: int) -> str:
+    """What the names of an attention's probes begin with."""
+    part, name = PLACES[kind]
+    return f"{part}.block.{layer}.{name}"
 
 
 def _ranges(there: dict[tuple[str, int], MultiHeadAttention]) -> str:
@@ -152,9 +162,9 @@ class Position:
 
     @contextmanager
     def applied(self, model: Model) -> Iterator[None]:
-        module: Any = getattr(getattr(model, self.part), "position", None)
-        if module is None or module.kind in ("none", "rotary"):
-            kind = getattr(module, "kind", "none")
+        module = submodule(model, f"{self.part}.position")
+        kind = module.kind if isinstance(module, PositionalEncoding) else "none"
+        if not isinstance(module, PositionalEncoding) or kind in ADDS_NOTHING:
             raise UserError(f"the {self.part} adds no positions to change (position = {kind!r})")
         moved = isinstance(self.encoding, int)
         vector = module.rows(self.encoding, 1)[0] if moved else self.encoding

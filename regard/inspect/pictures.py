@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,8 @@ from regard.plots import drawing, series as series_plots
 if TYPE_CHECKING:
     import matplotlib.figure
 
-Picture = tuple[str, "Callable[[], matplotlib.figure.Figure]"]
-"""Its name, and what draws it."""
+Picture = tuple[str, "matplotlib.figure.Figure"]
+"""Its name, and what is drawn."""
 Reading = dict[str, Any]
 
 
@@ -33,8 +32,8 @@ def write(folder: Path, suffix: str, report: Report) -> list[Path]:
                     (f"text-{third}", len(report.texts)),
                 ):
                     place = place / name if count > 1 else place
-                for name, draw in pictures(report, reading):
-                    drawing.save(draw, path := place / f"{name}.{suffix}")
+                for name, figure in pictures(report, reading):
+                    drawing.save(figure, path := place / f"{name}.{suffix}")
                     written.append(path)
     return written
 
@@ -55,30 +54,28 @@ def _tokens(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     ]
     values = [row["p"] for row in rows]
     title = "Probability of what was said, and its alternatives"
-    yield "tokens", partial(figures.chances, names, values, alternatives, title)
+    yield "tokens", figures.chances(names, values, alternatives, title)
     if "chances" in view and len(view["names"]) > 1:
         panels = {"": array(view["chances"])}
         about = ("Probability of every label", "label", "said of")
         sides = (view["names"], reading["of"] or said)
-        yield (
-            "chances",
-            partial(figures.maps, panels, *sides, *about, weight=True, value="probability"),
-        )
+        drawn = figures.maps(panels, *sides, *about, weight=True, value="probability")
+        yield "chances", drawn
 
 
 def _numbers(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     if "low" not in view[0]:
         lines = {panel["name"]: panel["mean"] for panel in view}
         about = ("What was said of each word", "word", "value")
-        yield "numbers", partial(figures.curves, lines, reading["of"], *about)
+        yield "numbers", figures.curves(lines, reading["of"], *about)
         return
     keys = ("past", "came", "mean", "low", "high")
-    past, came, *ends = (  # those that there are
+    values: list[Any] = [  # None: not known
         np.array([panel[key] for panel in view]).T if key in view[0] else None for key in keys
-    )
+    ]
     names = [panel["name"] for panel in view]
-    draw: Any = series_plots.forecast_figure
-    yield "forecast", partial(draw, names, past, came, *ends, title="Forecast and its interval")
+    title = "Forecast and its interval"
+    yield "forecast", series_plots.forecast(names, *values, title=title)
 
 
 def _attention(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -90,25 +87,22 @@ def _attention(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
             title, name = f"{kind} attention, layer {layer}", f"attention-{kind}-layer-{layer}"
             panels = {f"head {n}": head for n, head in enumerate(weights)}
             about = (title, "is looked at", asks)
-            yield name, partial(figures.maps, panels, columns, rows, *about, weight=True)
-            sides = (asks, "is looked at")
-            yield (
-                f"lines-{kind}-layer-{layer}",
-                partial(figures.links, panels, rows, columns, title, sides),
-            )
+            yield name, figures.maps(panels, columns, rows, *about, weight=True)
+            lines = figures.links(panels, rows, columns, title, (asks, "is looked at"))
+            yield f"lines-{kind}-layer-{layer}", lines
 
 
 def _alignment(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     weights, title = array(view["weights"]), "Mean of all cross-attention"
     about = (title, "input", "output")
     sides = (view["source"], view["said"])
-    yield "alignment", partial(figures.maps, {"": weights}, *sides, *about, weight=True)
+    yield "alignment", figures.maps({"": weights}, *sides, *about, weight=True)
     names = (view["said"], view["source"], title, ("output", "input"))
-    yield "alignment-lines", partial(figures.links, {"": weights}, *names)
+    yield "alignment-lines", figures.links({"": weights}, *names)
 
 
 def _beam(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
-    yield "beam", partial(figures.tree, view, "Beam search: token and score of each candidate")
+    yield "beam", figures.tree(view, "Beam search: token and score of each candidate")
 
 
 def _attribution(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -116,14 +110,14 @@ def _attribution(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     what = "the forecast" if "numbers" in reading else "the log-probability"
     about = (f"Contribution to {what}", "read", "said")
     sides = ([*reading["source"], *reading["read"]], said)
-    yield "attribution", partial(figures.maps, {"": array(view["values"])}, *sides, *about)
+    yield "attribution", figures.maps({"": array(view["values"])}, *sides, *about)
 
 
 def _lens(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     if "numbers" in view:
         lines = {row["layer"]: row["values"] for row in view["numbers"]}
         title = "The forecast, if the model ended after each layer"
-        yield "lens", partial(figures.curves, lines, reading["said"], title, "step", "value")
+        yield "lens", figures.curves(lines, reading["said"], title, "step", "value")
         return
     layers, said = view["layers"], reading["said"]
     best = [[layer["best"][place][0] for layer in layers] for place in range(len(said))]
@@ -131,28 +125,26 @@ def _lens(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     shares = np.array([[p for _, p in row] for row in best])
     names = [layer["layer"] for layer in layers]
     about = ("The best guess after each layer", "", "to say", "its probability")
-    yield "lens", partial(figures.cells, texts, shares, names, said, *about)
+    yield "lens", figures.cells(texts, shares, names, said, *about)
 
 
 def _states(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
-    gates: dict[str, dict[str, Any]] = {}
+    gates: dict[str, list[dict[str, Any]]] = {}
     for each in view:
-        if each["quantity"].endswith("gate"):
-            gates.setdefault(each["layer"], {"labels": each["labels"]})[each["quantity"]] = each
+        gate = each["quantity"].endswith("gate")
+        if gate:
+            gates.setdefault(each["layer"], []).append(each)
         if each["values"] is not None:
             title = f"{each['layer']}: {each['quantity']}"
             panels = {"": array(each["values"]).T}
-            draw = partial(figures.maps, panels, each["labels"], [], title, "position", "unit")
-            gate = each["quantity"].endswith("gate")
-            yield (
-                f"states-{_file(title)}",
-                partial(draw, weight=gate, value="open" if gate else "value"),
-            )
+            about = (title, "position", "unit")
+            look: dict[str, Any] = {"weight": gate, "value": "open" if gate else "value"}
+            drawn = figures.maps(panels, each["labels"], [], *about, **look)
+            yield f"states-{_file(title)}", drawn
     for layer, found in gates.items():
-        labels = found.pop("labels")
-        lines = {name: each["means"] for name, each in found.items()}
+        lines = {each["quantity"]: each["means"] for each in found}
         about = (f"{layer}: how far each gate is open", "position", "mean of all units")
-        yield f"gates-{_file(layer)}", partial(figures.curves, lines, labels, *about)
+        yield f"gates-{_file(layer)}", figures.curves(lines, found[0]["labels"], *about)
 
 
 def _gradient(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -163,30 +155,29 @@ def _gradient(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
                 longest = max((each["labels"] for each in layers), key=len)
                 lines = {each["layer"]: each[which] for each in layers}
                 about = (f"{part}: gradient of {of}", "position", "norm of the gradient")
-                draw = partial(figures.curves, lines, longest, *about, log=True)
-                yield f"gradient-{part}-{which}", draw
+                yield f"gradient-{part}-{which}", figures.curves(lines, longest, *about, log=True)
 
 
 def _pooling(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     lines = {"weight": array(view["weights"])[0].tolist()}
     about = ("Weights of the pooling", "position", "weight")
-    yield "pooling", partial(figures.curves, lines, reading["source"], *about)
+    yield "pooling", figures.curves(lines, reading["source"], *about)
 
 
 def _transitions(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     about = ("How well a tag likes to follow another", "tag", "the tag before")
     panels = {"": array(view["values"])}
-    draw = partial(figures.maps, panels, view["after"], view["before"], *about, value="score")
-    yield "transitions", draw
+    sides = (view["after"], view["before"])
+    yield "transitions", figures.maps(panels, *sides, *about, value="score")
 
 
 def _positions(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     for number, each in enumerate(view):
         values, alike = ({"": array(each[key])} for key in ("values", "similarity"))
         about = (each["title"], "dimension", "position")
-        yield f"positions-{number}", partial(figures.maps, values, [], [], *about)
+        yield f"positions-{number}", figures.maps(values, [], [], *about)
         about = (f"Similarity of positions: {each['title']}", "position", "position")
-        yield f"similarity-{number}", partial(figures.maps, alike, [], [], *about, value="cosine")
+        yield f"similarity-{number}", figures.maps(alike, [], [], *about, value="cosine")
 
 
 def _embeddings(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -194,15 +185,14 @@ def _embeddings(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
         side = "input" if each["side"] == "source" else "output"
         if each["points"]:
             title = f"Map of the {side} vectors"
-            draw = partial(figures.scatter, each["points"], title, each["share"])
-            yield f"embeddings-{side}", draw
+            yield f"embeddings-{side}", figures.scatter(each["points"], title, each["share"])
         near = [word["near"][:5] for word in each["words"]]
         texts = [[f"{piece} {c:.2f}" for piece, c in row] for row in near]
         shares = np.array([[max(0.0, c) for _, c in row] for row in near])
         ranks = [str(n + 1) for n in range(shares.shape[1])]
         words = [word["piece"] for word in each["words"]]
         about = (f"Nearest neighbours of the {side} vectors", "rank", "symbol", "cosine")
-        yield f"neighbours-{side}", partial(figures.cells, texts, shares, ranks, words, *about)
+        yield f"neighbours-{side}", figures.cells(texts, shares, ranks, words, *about)
 
 
 def _heads(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
@@ -213,17 +203,12 @@ def _heads(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
         shares = [head["weights"] | {name: head[name] for name in asked} for head in heads]
         names = [*shares[0], "cost"]
         costs = [head["cost"] for head in heads]
-        texts = [
-            [*(f"{v:.1%}" for v in share.values()), f"{cost:+.4f}"]
-            for share, cost in zip(shares, costs, strict=True)
-        ]
-        values = [
-            [*share.values(), max(0, cost) / most]
-            for share, cost in zip(shares, costs, strict=True)
-        ]
-        rows = [f"{head['layer']}.{head['head']}" for head in heads]
+        rows = list(zip(shares, costs, strict=True))
+        texts = [[*(f"{v:.1%}" for v in share.values()), f"{cost:+.4f}"] for share, cost in rows]
+        values = np.array([[*share.values(), max(0, cost) / most] for share, cost in rows])
+        which = [f"{head['layer']}.{head['head']}" for head in heads]
         about = (f"Heads of {kind} attention", "share of the weight on; cost", "head", "share")
-        yield f"heads-{kind}", partial(figures.cells, texts, np.array(values), names, rows, *about)
+        yield f"heads-{kind}", figures.cells(texts, values, names, which, *about)
 
 
 def _file(name: str) -> str:

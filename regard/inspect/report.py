@@ -9,8 +9,9 @@ request. Whatever comes from data is put into the page as text, never as HTML.
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,8 @@ from regard.console import streams
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import attentions, head, intervene
-from regard.inspect.readers import LENGTH, read
 from regard.inspect.survey import survey
-from regard.inspect.views import views
+from regard.inspect.views import LENGTH, read, views
 from regard.model import Model
 from regard.recipe import checked
 from regard.recipe.parts import Part, module
@@ -48,8 +48,8 @@ class Options:
     """What is said, instead of what the model would say."""
     length: int = LENGTH
     without_heads: tuple[str, ...] = ()
-    search: dict[str, Any] = field(default_factory=dict)
-    """Settings of the search: beams, …"""
+    beams: int | None = None
+    """Of the search, if not as the recipe says."""
     sentences: int = 0
     """Of the validation part, over which heads are surveyed; 0: they are not."""
     device: str = "cpu"
@@ -68,9 +68,8 @@ def build(
     runs: Sequence[Run],
     texts: Sequence[str],
     options: Options = Options(),  # noqa: B008 (frozen)
-    tell: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Let each run read each text; `tell` hears of each checkpoint that is looked at."""
+    """Let each run read each text."""
     if not texts:
         raise UserError("inspect: give a text to read")
     check_texts("texts", texts)
@@ -79,10 +78,10 @@ def build(
     blocks = Blocks()
     found: list[dict[str, Any]] = []
     for name, run in zip(_names(runs), runs, strict=True):
-        frames = []
-        for which, model in _models(run, options):
-            tell(f"{name}, checkpoint {which}")
-            frames.append(_frame(run, which, model, texts, options, blocks))
+        frames = [
+            _frame(run, which, model, texts, options, blocks)
+            for which, model in _models(run, options)
+        ]
         found.append({"name": name, "task": run.recipe.kind, "frames": frames})
     shown = [reading["text"] for reading in found[0]["frames"][0]["readings"]]
     return Report(found, shown, blocks)
@@ -129,15 +128,13 @@ def _frame(
     run: Run, which: str, model: Model, texts: Sequence[str], options: Options, blocks: Blocks
 ) -> dict[str, Any]:
     """One checkpoint: what it makes of each text."""
-    task = run.task
-    found = search(run, options)
+    task, found = run.task, search(run, options)
     changes = [head(text, model) for text in options.without_heads]
     readings = []
     with intervene(model, *changes):
         for text in texts:
-            reading = read(
-                run, task, model, text, found, target=options.target, length=options.length
-            )
+            asked: Any = {"target": options.target, "length": options.length}
+            reading = read(run, task, model, text, found, **asked)
             readings.append(views(task, model, reading, blocks))
     if options.sentences and attentions(model):
         seen = survey(run, sentences=options.sentences, model=model)
@@ -152,12 +149,8 @@ def search(run: Run, options: Options) -> Part:
     chosen = config.search if isinstance(config, Searches) else None
     if chosen is None or chosen.kind != "beam":
         chosen = Part("beam", module("search", "beam").Config())
-    known = {name: value for name, value in options.search.items() if value is not None}
-    return Part("beam", type(chosen.config)(**(_fields(chosen.config) | known)))
-
-
-def _fields(config: Any) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in config.__dataclass_fields__}
+    known = {} if options.beams is None else {"beams": options.beams}
+    return Part("beam", replace(chosen.config, **known))
 
 
 def page(report: Report) -> str:
@@ -181,14 +174,8 @@ def page(report: Report) -> str:
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
         "blocks": "\n".join(blocks),
     }
-    return "".join(_filled(_file("page.html"), parts))
-
-
-def _filled(template: str, parts: dict[str, str]) -> Iterator[str]:
-    """`{{name}}` in the template is replaced once; what is put in is not looked at again."""
-    for piece in template.split("{{"):
-        name, close, rest = piece.partition("}}")
-        yield parts[name] + rest if close else piece
+    # In one go: what is put in is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
 
 
 def _file(name: str) -> str:

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from regard.data.tokenizers import Tokenizer
 from regard.inspect.blocks import Blocks
-from regard.layers.position import sinusoid
+from regard.inspect.capture import ADDS_NOTHING, submodule
+from regard.layers.embedding import Embedding
+from regard.layers.position import PositionalEncoding, sinusoid
 from regard.model import Model
 from regard.types import Batch
 
@@ -22,8 +24,8 @@ def positions(model: Model, blocks: Blocks) -> list[View]:
     """Position encodings as pictures, and how alike they are."""
     found = []
     for part in ("encoder", "decoder"):
-        module: Any = getattr(getattr(model, part), "position", None)
-        if module is None or module.kind in ("none", "rotary"):
+        module = submodule(model, f"{part}.position")
+        if not isinstance(module, PositionalEncoding) or module.kind in ADDS_NOTHING:
             continue
         rows = module.rows(0, min(60, module.limit))
         found.append((f"{part}: {module.kind.replace('_', '-')}", rows))
@@ -49,13 +51,11 @@ def _cosine(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Float[Tensor, "
 def embeddings(task: Any, model: Model, batch: Batch) -> list[View]:
     """The nearest neighbours of what is read and said, and all of them on a map of two axes."""
     found = []
-    parts: list[Any] = [model.input, model.decoder]
     known = {field.name: field for field in task.fields.values()}
-    for part, side, array in zip(
-        parts, (task.sizes.reads, task.sizes.writes), ("{}", "{}_in"), strict=True
-    ):
-        embedding, name = getattr(part, "embedding", None), array.format(side)
-        if embedding is None or name not in batch.tensors or side not in known:
+    sides = (("input", task.sizes.reads, ""), ("decoder", task.sizes.writes, "_in"))
+    for part, side, suffix in sides:
+        embedding, name = submodule(model, f"{part}.embedding"), f"{side}{suffix}"
+        if not isinstance(embedding, Embedding) or name not in batch.tensors or side not in known:
             continue
         by: Tokenizer = known[side].tokenizer
         numbers = sorted({n for n in batch[name][0].tolist() if n not in by.special})

@@ -10,7 +10,7 @@ become less likely when the head is switched off.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from regard.data.dictionary import Dictionary
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.inspect.capture import capture
-from regard.inspect.intervene import WithoutHead, attentions, intervene
-from regard.inspect.readers import read
+from regard.inspect.intervene import WithoutHead, attentions, intervene, probed
 from regard.inspect.reading import Reading
+from regard.inspect.views import read
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.recipe.values import Count, check
@@ -102,10 +102,10 @@ class Survey:
 
     def best(self, measure: Callable[[Head], float | None]) -> Head:
         """The head with the largest measure, of those that have one."""
-        found = [(value, n) for n, h in enumerate(self.heads) if (value := measure(h)) is not None]
+        found = {n: v for n, head in enumerate(self.heads) if (v := measure(head)) is not None}
         if not found:
             raise UserError("no head has this measure")
-        return self.heads[max(found, key=lambda pair: (pair[0], -pair[1]))[1]]
+        return self.heads[max(found, key=lambda n: found[n])]
 
 
 def survey(
@@ -116,18 +116,15 @@ def survey(
     checkpoint: str = "final",
     device: str = "cpu",
     model: Model | None = None,
-    tell: Callable[[str], None] = lambda text: None,
 ) -> Survey:
-    """Look at the first sentences of a part of the run's data; `tell` hears how far it is. The
-    model is the checkpoint's, if none is given."""
+    """Look at the first sentences of a part of the run's data. The model is the checkpoint's, if
+    none is given."""
     check("sentences", sentences, Count)
     task, model = run.task, model or run.model(checkpoint, device)
     if not attentions(model):
         raise UserError(f"{run.folder}: this model has no attention heads")
     sides = examples(task, part, sentences)
-    tell("the dictionary")
     dictionary = _dictionary(task) if ("cross", 0) in attentions(model) else None
-    tell("where heads look")
     counts = _Counts(dictionary)
     for row in zip(*sides, strict=True):
         text, target = (row[0], row[-1]) if len(row) > 1 else ("", row[0])
@@ -135,10 +132,9 @@ def survey(
     nll, symbols = likelihood(task, model, sides)
     heads = []
     for head in counts.heads():
-        tell(f"without {head}")
         with intervene(model, WithoutHead(head.kind, head.layer, head.head)):
             cost = likelihood(task, model, sides)[0] - nll
-        heads.append(Head(**asdict(head) | {"cost": cost}))
+        heads.append(replace(head, cost=cost))
     return Survey(heads, len(sides[0]), symbols, nll, counts.links, counts.diagonal())
 
 
@@ -188,9 +184,7 @@ class _Counts:
             for place, word in links
         )
         for kind, layer in attentions(model):
-            name = "cross" if kind == "cross" else "attention"
-            part = "decoder" if kind == "cross" else kind
-            weights = seen[f"{part}.block.{layer}.{name}.weights"][0].cpu().double().numpy()
+            weights = seen[f"{probed(kind, layer)}.weights"][0].cpu().double().numpy()
             sums = self._sums.setdefault((kind, layer), {})
             for what, (total, count) in _measures(weights, kind, reading, links).items():
                 before = sums.get(what, (np.zeros(len(weights)), 0))

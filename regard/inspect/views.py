@@ -1,22 +1,31 @@
-"""What a page shows of one reading: plain values, and arrays that are kept as blocks."""
+"""An input as a run reads it, and what a page shows of that: plain values, and arrays that are kept
+as blocks."""
 
 import math
 import re
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.errors import UserError
 from regard.inspect.attribution import attribute
 from regard.inspect.blocks import Blocks
-from regard.inspect.capture import Seen, capture
+from regard.inspect.capture import Seen, capture, submodule
 from regard.inspect.reading import Reading
 from regard.inspect.space import embeddings, positions
+from regard.layers.crf import CRF
 from regard.model import Model
-from regard.tasks import Task
+from regard.recipe.parts import Part
+from regard.runs import Run
+from regard.tasks import Looks, Task
+from regard.types import Splits
 
 View = dict[str, Any]
+LENGTH = 20
+"""Tokens that a model goes on for, if nobody says how many."""
 ALTERNATIVES = 5
 CHANCES = 64
 """With at most so many labels, the probability of each is shown for each place."""
@@ -25,6 +34,24 @@ ATTRIBUTED, STEPS = 64, 16
 numbers, of which neighbours are alike, this many steps are."""
 STATES = 2**21
 """Numbers of hidden states that a page shows at most; beyond, only their norms."""
+
+
+def read(
+    run: Run,
+    task: Task,
+    model: Model,
+    text: str,
+    search: Part,
+    *,
+    target: str | None = None,
+    length: int = LENGTH,
+) -> Reading:
+    """Let the model say something about an input, or take `target` for what it says."""
+    if not isinstance(task, Looks):
+        raise UserError(f"{run.folder}: the task {run.recipe.kind} cannot be looked into")
+    if not text.strip() and task.sizes.reads:
+        raise UserError("inspect: the text is empty")
+    return task.look(model, text, search, target, length)
 
 
 def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
@@ -39,7 +66,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
             "attention": attention(seen, blocks),
             "alignment": alignment(seen, reading, blocks),
             "pooling": pooling(seen, blocks),
-            "beam": [node._asdict() for node in reading.beam] if reading.beam else None,
+            "beam": [asdict(node) for node in reading.beam] if reading.beam else None,
             "states": states(model, seen, reading, blocks),
             "transitions": transitions(model, reading, blocks),
             "positions": positions(model, blocks),
@@ -137,8 +164,8 @@ def pooling(seen: Seen, blocks: Blocks) -> View | None:
 
 def transitions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
     """How well each tag likes to stand after each other, the two ends included: A, b and z."""
-    field: Any = getattr(model.head, "crf", None)
-    if field is None:
+    field = submodule(model, "head.crf")
+    if not isinstance(field, CRF):
         return None
     names = reading.name(range(len(field.start)))
     table = torch.zeros(len(names) + 1, len(names) + 1)
@@ -159,12 +186,11 @@ def states(model: Model, seen: Seen, reading: Reading, blocks: Blocks) -> list[V
     found = []
     for name, value in shown.items():
         layer, quantity = _split(name)
-        side = "source" if name.startswith("encoder") else "read"
         found.append(
             {
                 "layer": layer,
                 "quantity": quantity,
-                "labels": _labels(model, getattr(reading, side), value.shape[1]),
+                "labels": _labels(model, reading, name, value.shape[1]),
                 "norms": [round(x, 4) for x in value[0].norm(dim=-1).tolist()],
                 "means": [round(x, 4) for x in value[0].mean(-1).tolist()],
                 "values": _states(blocks, value[0], quantity) if small else None,
@@ -173,9 +199,10 @@ def states(model: Model, seen: Seen, reading: Reading, blocks: Blocks) -> list[V
     return found
 
 
-def _labels(model: Model, labels: list[str], count: int) -> list[str]:
+def _labels(model: Model, reading: Reading, layer: str, count: int) -> list[str]:
     """Names of positions. An encoder that makes several out of each has a name for each kind."""
-    names: tuple[str, ...] = getattr(model.encoder, "names", ())
+    labels = reading.source if layer.startswith("encoder") else reading.read
+    names: tuple[str, ...] = model.encoder.names if isinstance(model.encoder, Splits) else ()
     if count == len(labels) * len(names):
         return [f"{name} {label}" for name in names for label in labels]
     return labels if count == len(labels) else [str(n) for n in range(count)]
@@ -222,9 +249,8 @@ def gradient(model: Model, reading: Reading) -> list[View]:
         curves.append(iter(norms))
     found = []
     for name, values in layers.items():
-        side = "source" if name.startswith("encoder") else "read"
         whole, last = ([x for _ in values for x in next(curve)] for curve in curves)
-        labels = _labels(model, getattr(reading, side), len(whole))
+        labels = _labels(model, reading, name, len(whole))
         found.append({"layer": name, "labels": labels, "all": whole, "last": last})
     return found
 

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.tokenizers import Tokenizer
+from regard.decoders import transformer as decoder
 from regard.errors import UserError
 from regard.model import Model
 from regard.recipe.config import Recipe
@@ -139,7 +140,7 @@ def _stack(kind: Any, config: Any, part: Any, length: int) -> Any:
         config.layers,
         config.heads,
         pre_norm=config.norm == "pre",
-        activation=getattr(library().specs.Activation, ACTIVATIONS[config.activation]),
+        activation=library().specs.Activation[ACTIVATIONS[config.activation]],
         ffn_glu=config.activation == "swiglu",
         rms_norm=config.normalisation == "rms",
         rotary_dim=0 if config.position == "rotary" else None,  # 0: all of them
@@ -153,7 +154,7 @@ def _stack(kind: Any, config: Any, part: Any, length: int) -> Any:
         own, network = block.attention, block.feedforward
         _norm(layer.self_attention.layer_norm, block.around_attention.norm)
         _linear(layer.self_attention.linear, own.query_key_value, own.output)
-        if hasattr(block, "cross"):
+        if isinstance(block, decoder.Block):
             other = block.cross
             _norm(layer.attention.layer_norm, block.around_cross.norm)
             _linear(layer.attention.linear, other.query, other.key_value, other.output)
@@ -167,7 +168,7 @@ def _stack(kind: Any, config: Any, part: Any, length: int) -> Any:
 def _norm(spec: Any, layer: Any) -> None:
     """The ε of nn.LayerNorm and of our RMSNorm are what CTranslate2 takes by default."""
     spec.gamma = _array(layer.weight)
-    if getattr(layer, "bias", None) is not None:
+    if isinstance(layer, nn.LayerNorm):
         spec.beta = _array(layer.bias)
 
 

@@ -58,14 +58,15 @@ def supports(recipe: Recipe) -> str | None:
     """Why a recipe's model cannot run in CTranslate2; None if it can."""
     if "finder" not in module("tasks", recipe.kind).Task.predict_options:
         return f"the task is {recipe.kind!r}; only 'translate' runs in CTranslate2"
-    parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
-    for name, known in parts.items():
-        part: Part = getattr(recipe.model, name)
+    parts = recipe.model.parts()
+    known_parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
+    for name, known in known_parts.items():
+        part: Part = parts[name]
         if module(f"{name}s", part.kind) is not known:
             wanted = known.__name__.rpartition(".")[2]
             return f"model.{name} is of kind {part.kind!r}; only {wanted!r} runs in CTranslate2"
     for name, length in zip(("encoder", "decoder"), lengths(recipe), strict=True):
-        config = getattr(recipe.model, name).config
+        config = parts[name].config
         if config.activation not in ACTIVATIONS:
             return f"model.{name}.activation: CTranslate2 has no {config.activation!r}"
         if config.position in ("learned", "one_hot") and config.limit < length:
@@ -104,19 +105,11 @@ def obstacle(
 
 
 def choose(
-    recipe: Recipe,
-    sizes: Sizes,
-    search: Part,
-    device: str = "cpu",
-    *,
-    prefixes: bool = False,
-    available: bool | None = None,
+    recipe: Recipe, sizes: Sizes, search: Part, device: str = "cpu", *, prefixes: bool = False
 ) -> Literal["torch", "ctranslate2"]:
     """What `auto` stands for: CTranslate2 where it is installed and does the same."""
-    if obstacle(recipe, sizes, search, device, prefixes=prefixes) is not None:
-        return "torch"
-    there = missing() is None if available is None else available
-    return "ctranslate2" if there else "torch"
+    reason = obstacle(recipe, sizes, search, device, prefixes=prefixes) or missing()
+    return "ctranslate2" if reason is None else "torch"
 
 
 def _beams(search: Part) -> tuple[int, int]:
@@ -216,11 +209,8 @@ class Engine:
 
         Without `log_probs`, which take a pass of their own, those of each hypothesis are empty.
         """
-        if (request.start, request.end, request.forbidden) != (
-            Tokenizer.start,
-            Tokenizer.end,
-            FORBIDDEN,
-        ):
+        asked = (request.start, request.end, request.forbidden)
+        if asked != (Tokenizer.start, Tokenizer.end, FORBIDDEN):
             raise ValueError("the model was converted for other start, end or forbidden tokens")
         if any(request.forced):
             raise UserError("CTranslate2 cannot be given prefixes: use the torch engine")
@@ -328,7 +318,10 @@ def engine(
     kept in the run's folder `engines`; how near it is to the original is measured once for each
     kind of processor. What is kept there, but is not what these weights give, is made again."""
     loaded = run.loaded(checkpoint) if isinstance(checkpoint, str) else checkpoint
-    learnt_from = _learnt_from(run) if shortlist else {}
+    text = tuple(f"store/train.{side}." for side in SIDES)  # that a shortlist is learnt from
+    learnt_from: Files = {
+        name: entry for name, entry in run.files.items() if shortlist and name.startswith(text)
+    }
 
     def write(folder: Path) -> None:
         convert(loaded.model, run.recipe, folder, quantization)
@@ -364,12 +357,6 @@ def engine(
             write(Path(elsewhere))
             return opened(Path(elsewhere))
     return opened(folder)
-
-
-def _learnt_from(run: Run) -> Files:
-    """Of the files that the run was made with, those that a shortlist is learnt from."""
-    needed = tuple(f"store/train.{side}." for side in SIDES)
-    return {name: entry for name, entry in run.files.items() if name.startswith(needed)}
 
 
 def _nearness(

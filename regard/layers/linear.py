@@ -88,6 +88,14 @@ class Linear(nn.Linear):
         )
 
 
+def glorot(linear: Linear) -> Linear:
+    """The same with weights drawn as Glorot & Bengio (2010) do, and no bias."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
 class _Narrow(torch.autograd.Function):
     @staticmethod
     def forward(

@@ -25,21 +25,13 @@ def scores(
     coverage is among them. With `samples`, scores have bootstrap intervals."""
     found = {}
     for name, values in figures.items():
-        about: dict[str, object] = {
-            "look_back": look_back,
-            "horizon": horizon,
-            "windows": len(values),
-        }
-        about |= {"values": "standardised"}
-        about |= {"level": f"{level:g}"} if name == "coverage" else {}
-        signature = "|".join(
-            f"{key}:{value}" for key, value in (about | {"version": VERSION}).items()
-        )
+        windows = f"look_back:{look_back}|horizon:{horizon}|windows:{len(values)}"
+        covered = f"|level:{level:g}" if name == "coverage" else ""
         low, high = interval(values, horizon, samples)
         found[name] = Score(
             name=name,
             value=float(values.mean()),
-            signature=signature,
+            signature=f"{windows}|values:standardised{covered}|version:{VERSION}",
             higher_is_better=name == "coverage",
             low=low,
             high=high,
@@ -55,4 +47,4 @@ def interval(
     if not samples or len(blocks) < FEWEST:
         return None, None
     sums, counts = [block.sum() for block in blocks], [len(block) for block in blocks]
-    return bootstrap(sums, counts=counts, samples=samples)
+    return bootstrap(sums, counts, samples)

@@ -20,7 +20,11 @@ from regard.metrics import VERSION, Score, accuracy
 
 Span = tuple[int, str, int, int]
 """Number of the sequence, type, first and last position."""
+UNKNOWN = "_"
+"""The tag of a word whose tag nobody knows."""
 BINS = 15
+MOST = 20.0
+"""The temperature is at most this, and at least its inverse."""
 
 
 def score(name: str, value: float, signature: str, *, higher: bool = True) -> Score:
@@ -52,8 +56,6 @@ def f1(
     A single label is a set of one. The macro average is over the classes of `names` that are
     predicted or true anywhere.
     """
-    if len(predictions) != len(references) or not references:
-        raise UserError(f"{len(predictions)} predictions, but {len(references)} references")
     said, true, both = Counter[Hashable](), Counter[Hashable](), Counter[Hashable]()
     for prediction, reference in zip(map(set, predictions), map(set, references), strict=True):
         said.update(prediction)
@@ -83,13 +85,13 @@ def spans(tags: Sequence[str], number: int = 0) -> Iterator[Span]:
     first, before, kind = 0, "O", ""
     for n, tag in enumerate([*tags, "O"]):
         mark, _, type_ = tag.partition("-")
-        inside = mark not in ("O", "_")
-        ends = before not in ("O", "_") and (
+        inside = mark not in ("O", UNKNOWN)
+        ends = before not in ("O", UNKNOWN) and (
             before in ("E", "S", "L", "U") or mark in ("B", "S", "U") or not inside or type_ != kind
         )
         if ends:
             yield number, kind, first, n - 1
-        if inside and (ends or before in ("O", "_")):
+        if inside and (ends or before in ("O", UNKNOWN)):
             first = n
         before, kind = mark, type_
 
@@ -97,12 +99,12 @@ def spans(tags: Sequence[str], number: int = 0) -> Iterator[Span]:
 def marks_spans(names: Sequence[str]) -> bool:
     """Whether tags mark spans: O, and letters with a type such as B-PER; both must be there."""
     marks = {name.partition("-")[0] for name in names}
-    typed = all("-" in name for name in names if name not in ("O", "_"))
+    typed = all("-" in name for name in names if name not in ("O", UNKNOWN))
     return "O" in marks and len(marks) > 1 and typed and marks <= set("OBIESLU")
 
 
 def span_f1(
-    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]], unknown: str = "_"
+    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> dict[str, Score]:
     """Precision, recall and F₁ of whole spans: right is one whose type and ends are.
 
@@ -111,11 +113,11 @@ def span_f1(
     """
     said, true = set[Span](), set[Span]()
     for n, (prediction, reference) in enumerate(zip(predictions, references, strict=True)):
-        places = {place for place, tag in enumerate(reference) if tag == unknown}
+        places = {place for place, tag in enumerate(reference) if tag == UNKNOWN}
         said |= _apart(spans(prediction, n), places)
         true |= _apart(spans(reference, n), places)
     both = len(said & true)
-    asked = sum(tag == unknown for tags in references for tag in tags)
+    asked = sum(tag == UNKNOWN for tags in references for tag in tags)
     about = f"spans:{len(true)}|scheme:conll|average:micro" + f"|unknown:{asked}" * bool(asked)
     return {
         "f1": score("F1", _harmonic(both, len(said), len(true)), about),
@@ -133,33 +135,30 @@ def tags(
     predictions: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]],
     names: Sequence[str],
-    unknown: str = "_",
 ) -> dict[str, Score]:
     """Accuracy over words whose tag is known, and F₁: of spans where tags mark some, or of classes.
 
     `names` are the tags that can be predicted. What is not known is left out of all of them.
     """
-    pairs = known(predictions, references, unknown)
-    if not pairs:
-        raise UserError("not one word has a tag that is known: there is nothing to score")
+    pairs = known(predictions, references)
     said, true = ([pair[side] for pair in pairs] for side in (0, 1))
     scores = {"accuracy": accuracy(said, true)}
     if marks_spans(names):
-        return scores | span_f1(predictions, references, unknown)
+        return scores | span_f1(predictions, references)
     scores |= f1([[tag] for tag in said], [[tag] for tag in true], sorted({*names, *true}))
     del scores["f1.micro"]  # which is the accuracy
     return scores
 
 
 def known(
-    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]], unknown: str = "_"
+    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> list[tuple[str, str]]:
     """(predicted, true) of all words whose tag is known."""
     return [
         pair
         for rows in zip(predictions, references, strict=True)
         for pair in zip(*rows, strict=True)
-        if pair[1] != unknown
+        if pair[1] != UNKNOWN
     ]
 
 
@@ -203,11 +202,11 @@ class Judged:
             total += _log_probs(-logits, self.several)[~table].sum()
         return 0.0 - float(total) / max(1, len(known))
 
-    def calibration_error(self, bins: int = BINS) -> float:
+    def calibration_error(self) -> float:
         """Expected calibration error of what is predicted: of the label, or of every answer.
 
         Σ_b n_b / n · |accuracy_b − confidence_b| in per cent, over bins of equal width
-        (b/bins, (b+1)/bins]  (Guo et al. 2017).
+        (b/BINS, (b+1)/BINS]  (Guo et al. 2017).
         """
         chances, table = np.exp(self.log_probs()), self._table()
         if self.several:
@@ -216,12 +215,12 @@ class Judged:
         else:
             rows, best = np.arange(len(chances)), chances.argmax(1)
             sure, right = chances[rows, best], table[rows, best]
-        which = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
-        gaps = np.bincount(which, weights=right - sure, minlength=bins)
+        which = np.clip(np.ceil(sure * BINS).astype(int) - 1, 0, BINS - 1)
+        gaps = np.bincount(which, weights=right - sure, minlength=BINS)
         return 100 * float(np.abs(gaps).sum()) / max(1, len(sure))
 
-    def temperature(self, most: float = 20.0) -> float:
-        """τ that makes the truth likeliest under the logits z / τ, 1/most ≤ τ ≤ most.
+    def temperature(self) -> float:
+        """τ that makes the truth likeliest under the logits z / τ, 1/MOST ≤ τ ≤ MOST.
 
         −log p is convex in β = 1/τ; its slope Σ (p_c − truth_c) z_c is found to be 0 by halving.
         As if one more text had been wrong (Platt 1999), so that N right ones are not all the world.
@@ -230,7 +229,7 @@ class Judged:
         logits, doubt = self.logits[known], 1 / (len(known) + 2)
         spread = doubt / (2 if self.several else logits.shape[1])
         truth = self._table()[known] * (1 - doubt) + spread
-        low, high = -math.log(most), math.log(most)
+        low, high = -math.log(MOST), math.log(MOST)
         for _ in range(50):
             middle = (low + high) / 2
             chances = np.exp(_log_probs(math.exp(middle) * logits, self.several))

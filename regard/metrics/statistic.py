@@ -36,7 +36,7 @@ def grader(found: Mapping[str, Statistic]) -> Grade:
             score, values, counts, f = found[name]
             chosen = slice(None) if ids is None else list(ids)
             value, total = values[chosen], counts[chosen]
-            ends = bootstrap(value, counts=total, samples=samples)
+            ends = bootstrap(value, total, samples)
             low, high = sorted(map(f, ends))
             mean = f(float(value.sum() / total.sum()))
             graded[name] = replace(score, value=mean, low=low, high=high)

@@ -1,11 +1,4 @@
-"""The scores of a task that writes text, by their keys in a recipe.
-
-bleu, chrf, ter     as sacrebleu has them
-exact               lines that equal one of their references
-line_error_rate     lines that equal none: where a line is a word, the word error rate
-nbest               lines of which one of the n best outputs equals a reference
-wer, cer, per       edits per word, character, phoneme of the nearest reference
-"""
+"""The scores of a task that writes text, by their keys in a recipe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,17 +12,8 @@ from regard.recipe.values import Range
 Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
 SLOW = ("ter", "nbest")
 """What is not reported while training: the one is slow, the other needs a slow search."""
-DIRECTIONS: dict[Key, Direction] = {
-    "bleu": "higher",
-    "chrf": "higher",
-    "ter": "lower",
-    "exact": "higher",
-    "line_error_rate": "lower",
-    "nbest": "higher",
-    "wer": "lower",
-    "cer": "lower",
-    "per": "lower",
-}
+LOWER = ("ter", "line_error_rate", "wer", "cer", "per")
+"""Scores whose lower values are the better ones."""
 UNITS: dict[str, Unit] = {"wer": "word", "cer": "character", "per": "phoneme"}
 
 
@@ -59,7 +43,8 @@ class Evaluation:
     @property
     def watched(self) -> dict[str, Direction]:
         """The scores that are reported while training."""
-        return {key: DIRECTIONS[key] for key in self.metrics if key not in SLOW}
+        shown = (key for key in self.metrics if key not in SLOW)
+        return {key: "lower" if key in LOWER else "higher" for key in shown}
 
     def answers(self, target: str) -> list[str]:
         """The right answers on a line of the target side."""
@@ -72,47 +57,36 @@ class Evaluation:
         which: Sequence[str] | None = None,
         samples: int = 0,
     ) -> dict[str, Score]:
-        """`scores` as this section says, of `which` metrics if not of all that it names."""
-        return scores(
-            self.metrics if which is None else which,
-            outputs,
-            references,
-            tokenize=self.tokenize,
-            lowercase=self.lowercase,
-            samples=samples,
-        )
+        """Scores of `outputs`, each line's best first; of `which` metrics, if not all named here.
 
+        With `samples` > 0, they have bootstrap intervals from so many resamples.
+        """
+        keys: Sequence[str] = self.metrics if which is None else which
+        first = [texts[0] for texts in outputs]
+        folded, answers = first, references
+        if self.lowercase:
+            folded, answers = _folded(first), [_folded(texts) for texts in references]
 
-def scores(
-    keys: Sequence[str],
-    outputs: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    *,
-    tokenize: str = "13a",
-    lowercase: bool = False,
-    samples: int = 0,
-) -> dict[str, Score]:
-    """Scores of `outputs`, each line's best first, in the order of `keys`.
+        def translation(texts: Sequence[str], keys: Sequence[str]) -> dict[str, Score]:
+            return metrics.translation(
+                texts,
+                references,
+                tokenize=self.tokenize,
+                lowercase=self.lowercase,
+                metrics=keys,
+                samples=samples,
+            )
 
-    With `samples` > 0, they have bootstrap intervals from so many resamples.
-    """
-    first = [texts[0] for texts in outputs]
-    whole = [key for key in keys if key in metrics.TRANSLATION]
-    found = metrics.translation(
-        first, references, tokenize=tokenize, lowercase=lowercase, metrics=whole, samples=samples
-    )
-    for key in keys:
-        if key in UNITS:
-            pairs = (_folded(first), [_folded(texts) for texts in references])
-            folded, answers = pairs if lowercase else (first, references)
-            found[key] = metrics.error_rate(folded, answers, UNITS[key], samples=samples)
-        elif key in ("line_error_rate", "nbest"):
-            chosen = _nearest(outputs, references, lowercase) if key == "nbest" else first
-            right = metrics.translation(
-                chosen, references, lowercase=lowercase, metrics=["exact"], samples=samples
-            )["exact"]
-            found[key] = _at_rank(right, outputs) if key == "nbest" else _wrong(right)
-    return {key: found[key] for key in keys}
+        found = translation(first, [key for key in keys if key in metrics.TRANSLATION])
+        for key in keys:
+            if key in UNITS:
+                found[key] = metrics.error_rate(folded, answers, UNITS[key], samples)
+            elif key == "line_error_rate":
+                found[key] = _wrong(translation(first, ["exact"])["exact"])
+            elif key == "nbest":
+                nearest = _nearest(outputs, references, self.lowercase)
+                found[key] = _at_rank(translation(nearest, ["exact"])["exact"], outputs)
+        return {key: found[key] for key in keys}
 
 
 def _folded(texts: Sequence[str]) -> list[str]:

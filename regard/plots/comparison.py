@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from regard.errors import UserError
 from regard.metrics import Score
 from regard.plots import Curve, drawing
-from regard.plots.drawing import COLOURS, HATCHES, INK, STROKES
+from regard.plots.drawing import INK
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -24,15 +23,8 @@ Reaches = Mapping[str, Sequence[float]]
 """{run: norm of a gradient 0, 1, 2 … tokens back}"""
 
 
-def comparison(
-    runs: Sequence[str], curves: Curves, bars: Bars, reaches: Reaches, path: Path | str
-) -> None:
-    """Runs side by side: see `comparison_figure`."""
-    drawing.save(lambda: comparison_figure(runs, curves, bars, reaches), path)
-
-
 @drawing.style()
-def comparison_figure(
+def comparison(
     runs: Sequence[str], curves: Curves, bars: Bars, reaches: Reaches | None = None
 ) -> "matplotlib.figure.Figure":
     """A panel per figure with every run's learning curve, one per kind of bars, and one for how
@@ -40,26 +32,25 @@ def comparison_figure(
 
     A run has one colour everywhere. Whiskers are the scores' intervals, where they have any.
     """
-    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
     count = len(curves) + len(bars) + bool(reaches)
     if not count:
         raise UserError("no picture to draw: the runs have neither curves nor scores")
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(0.4 + 4.0 * columns, 0.8 + 2.6 * rows), layout="constrained")
+    figure = drawing.figure(0.4 + 4.0 * columns, 0.8 + 2.6 * rows)
     cast(Any, figure.get_layout_engine()).set(w_pad=0.1, h_pad=0.08)
-    axes = list(figure.subplots(rows, columns, squeeze=False).flatten())
-    for ax in axes[count:]:
-        ax.remove()
+    axes = drawing.panels(figure, count, rows, columns)
     for ax, (quantity, lines) in zip(axes, curves.items(), strict=False):
         _draw_curves(ax, runs, quantity, lines)
     for ax, (label, groups) in zip(axes[len(curves) :], bars.items(), strict=False):
         _draw_bars(ax, runs, label, groups)
     if reaches:
         _draw_reaches(axes[count - 1], runs, reaches)
+    looks = [drawing.look(number) for number in range(len(runs))]
     figure.legend(
-        [_patch(number) for number in range(len(runs))],
+        [Patch(facecolor=colour, hatch=hatch, edgecolor="white") for colour, _, hatch in looks],
         [drawing.text(run) for run in runs],
         loc="outside upper center",
         ncols=min(len(runs), columns),
@@ -67,34 +58,13 @@ def comparison_figure(
     return figure
 
 
-def _look(number: int) -> tuple[str, int]:
-    """A run's colour, and how often the colours have been gone through before it."""
-    return COLOURS[number % len(COLOURS)], number // len(COLOURS)
-
-
-def _patch(number: int) -> Any:
-    from matplotlib.patches import Patch
-
-    colour, turn = _look(number)
-    return Patch(facecolor=colour, hatch=HATCHES[turn % len(HATCHES)], edgecolor="white")
-
-
 def _draw_curves(
     ax: "matplotlib.axes.Axes", runs: Sequence[str], quantity: str, lines: Mapping[str, Curve]
 ) -> None:
     for number, run in enumerate(runs):
         if run in lines:
-            colour, turn = _look(number)
-            tokens, values = lines[run]
-            ax.plot(
-                tokens,
-                values,
-                color=colour,
-                linestyle=STROKES[turn % len(STROKES)],
-                marker="o" if len(tokens) < 50 else None,
-                markersize=3,
-                linewidth=1.3,
-            )
+            marker = "o" if len(lines[run][0]) < 50 else None
+            drawing.line(ax, number, *lines[run], marker=marker, markersize=3)
     drawing.ticks(ax.xaxis)
     drawing.ticks(ax.yaxis)
     ax.set(xlabel="targets", ylabel=drawing.name(quantity))
@@ -103,11 +73,9 @@ def _draw_curves(
 def _draw_reaches(ax: "matplotlib.axes.Axes", runs: Sequence[str], reaches: Reaches) -> None:
     for number, run in enumerate(runs):
         if run in reaches:
-            colour, turn = _look(number)
             norms = np.array(reaches[run], float)
             left = np.where(norms > 0, norms / norms[0], np.nan)  # 0 has no place on the axis
-            style = STROKES[turn % len(STROKES)]
-            ax.plot(np.arange(len(left)), left, color=colour, linestyle=style, linewidth=1.3)
+            drawing.line(ax, number, np.arange(len(left)), left)
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: drawing.power(value))
     ax.set(xlabel="tokens back", ylabel="part of the gradient that is left")
@@ -125,13 +93,13 @@ def _draw_bars(
         found = [groups.get(run, {}).get(name) for name in categories]
         values = np.array([math.nan if score is None else score.value for score in found])
         places = np.arange(len(categories)) + (number - (len(runs) - 1) / 2) * width
-        colour, turn = _look(number)
+        colour, _, hatch = drawing.look(number)
         ax.bar(
             places,
             values,
             0.94 * width,
             color=colour,
-            hatch=HATCHES[turn % len(HATCHES)],
+            hatch=hatch,
             edgecolor="white",
             linewidth=0,
             yerr=np.array([_whiskers(score) for score in found]).T,

@@ -7,7 +7,7 @@ never used.
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.axis
     import matplotlib.figure
 
@@ -104,13 +105,12 @@ def check_picture(path: Path) -> str:
     return kind
 
 
-def save(draw: Callable[[], "matplotlib.figure.Figure"], path: Path | str) -> None:
+def save(figure: "matplotlib.figure.Figure", path: Path | str) -> None:
     """Whole or not at all: written under another name, then renamed."""
     path = Path(path)
     kind = check_picture(path)
     # Neither date nor version: equal pictures are equal files.
     metadata: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
-    figure = draw()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -119,6 +119,26 @@ def save(draw: Callable[[], "matplotlib.figure.Figure"], path: Path | str) -> No
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def figure(wide: float, high: float, title: str = "") -> "matplotlib.figure.Figure":
+    """An empty figure of so many inches."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(wide, high), layout="constrained")
+    if title:
+        made.suptitle(text(title, 120))
+    return made
+
+
+def panels(
+    figure: "matplotlib.figure.Figure", count: int, rows: int, columns: int
+) -> list["matplotlib.axes.Axes"]:
+    """So many axes of a grid; its last places may stay empty."""
+    axes = list(figure.subplots(rows, columns, squeeze=False).flatten())
+    for ax in axes[count:]:
+        ax.remove()
+    return axes[:count]
 
 
 def grid(count: int, high: int, wide: int) -> tuple[int, int]:
@@ -139,6 +159,37 @@ def ticks(axis: "matplotlib.axis.Axis", integer: bool = False) -> None:
 
     axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=integer))
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+
+
+def label_cells(
+    axis: "matplotlib.axis.Axis", labels: Sequence[str] | None, cell: float, name: str, angle: int
+) -> None:
+    """A label per cell of so many inches; every second, third, … where they are too small for all.
+    None: an inner panel's axis, without any."""
+    if labels is None:
+        axis.set_ticks([])
+        return
+    if labels:
+        places = range(0, len(labels), math.ceil(0.13 / cell))
+        axis.set_ticks(places, [labels[place] for place in places], rotation=angle)
+    axis.set_label_text(name)
+
+
+def look(number: int) -> tuple[str, str, str]:
+    """Colour, stroke and hatch of one of many lines or bars: hardly two are alike."""
+    turn = number // len(COLOURS)
+    return (
+        COLOURS[number % len(COLOURS)],
+        STROKES[turn % len(STROKES)],
+        HATCHES[turn % len(HATCHES)],
+    )
+
+
+def line(ax: "matplotlib.axes.Axes", number: int, x: Any, y: Any, **options: Any) -> Any:
+    """One of many lines."""
+    colour, stroke, _ = look(number)
+    [drawn] = ax.plot(x, y, color=colour, linestyle=stroke, linewidth=1.3, **options)
+    return drawn
 
 
 def short(value: float) -> str:

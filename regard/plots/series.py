@@ -1,8 +1,7 @@
 """Pictures of forecasts, in the style of `drawing`."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +18,8 @@ MOST = 12
 """Variables that a picture has room for."""
 
 
-def forecast(
-    names: Sequence[str],
-    past: Values,
-    future: Values | None,
-    mean: Values,
-    low: Values,
-    high: Values,
-    path: Path | str,
-    *,
-    title: str,
-) -> None:
-    """A forecast beside what came: see `forecast_figure`."""
-    drawing.save(lambda: forecast_figure(names, past, future, mean, low, high, title=title), path)
-
-
 @drawing.style()
-def forecast_figure(
+def forecast(
     names: Sequence[str],
     past: Values,
     future: Values | None,
@@ -47,23 +31,23 @@ def forecast_figure(
 ) -> "matplotlib.figure.Figure":
     """A panel for each variable: the past (S, C), then the expected values (T, C) in their
     interval, and what came, if that is known. Of a long past only its end is shown."""
-    from matplotlib.figure import Figure
-
     if not len(names) or not len(mean):
         raise UserError("no forecast to draw: there are no values")
     count, steps = min(len(names), MOST), len(mean)
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
-    figure = Figure(figsize=(4.6 * columns, 1.9 * rows + 0.6), layout="constrained")
+    figure = drawing.figure(4.6 * columns, 1.9 * rows + 0.6, title)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
     shown = past[-3 * steps :]
     before, after = np.arange(-len(shown) + 1, 1), np.arange(1, steps + 1)
     for ax, name, n in zip(axes.flat, names, range(count), strict=False):
-        ax.fill_between(after, low[:, n], high[:, n], color=COLOURS[4], alpha=0.35, linewidth=0)
-        ax.plot(before, shown[:, n], color=INK, linewidth=0.9)
+        ink: dict[str, Any] = {"color": INK, "linewidth": 0.9}
+        pale: dict[str, Any] = {"color": COLOURS[4], "alpha": 0.35, "linewidth": 0}
+        ax.plot(before, shown[:, n], label="past", **ink)
         if future is not None:
-            ax.plot(after, future[:, n], color=INK, linewidth=0.9, linestyle=":")
-        ax.plot(after, mean[:, n], color=COLOURS[0], linewidth=1.3)
+            ax.plot(after, future[:, n], label="what came", linestyle=":", **ink)
+        ax.plot(after, mean[:, n], label="forecast", color=COLOURS[0], linewidth=1.3)
+        ax.fill_between(after, low[:, n], high[:, n], label="interval", **pale)
         ax.axvline(0.5, color=INK, linewidth=0.6, linestyle="--")
         ax.set_title(drawing.text(name), loc="left")
         drawing.ticks(ax.xaxis, integer=True)
@@ -73,21 +57,6 @@ def forecast_figure(
     for ax in list(axes.flat)[max(0, count - columns) : count]:  # the lowest of each column
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("steps from the last known value")
-    _explain(figure, future is not None)
-    figure.suptitle(drawing.text(title, 120))
+    legend = axes.flat[0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside lower center", ncols=4)
     return figure
-
-
-def _explain(figure: "matplotlib.figure.Figure", known: bool) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    marks = [Line2D([], [], color=INK, linewidth=0.9)]
-    labels = ["past"]
-    if known:
-        marks.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=":"))
-        labels.append("what came")
-    marks.append(Line2D([], [], color=COLOURS[0], linewidth=1.3))
-    labels.append("forecast")
-    handles = [*marks, Patch(color=COLOURS[4], alpha=0.35, linewidth=0)]
-    figure.legend(handles, [*labels, "interval"], loc="outside lower center", ncols=4)

@@ -134,7 +134,8 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
     with place.located():
         check_metric(result)
         task.check(result)
-        model.check(result.model)
+        fields = task.plan(result.task).fields.values()
+        model.check(result.model, {field.name: field.size_names for field in fields})
     return result
 
 
@@ -145,7 +146,19 @@ def dump(resolved: Recipe) -> str:
     absent = {name: {"kind": "none"} for name in module("tasks", resolved.kind).PARTS}
     table["model"] = absent | _plain(resolved.model)
     table["train"] = _plain(resolved.train)
-    return tomli_w.dumps(table)
+    return tomli_w.dumps(_whole(table))
+
+
+def _whole(value: Any) -> Any:
+    """Whole numbers without a point: 4000 is read as 4000.0 where any number may stand."""
+    match value:
+        case dict():
+            return {key: _whole(each) for key, each in value.items()}
+        case list():
+            return [_whole(each) for each in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
 
 
 def flat(config: Any, prefix: str = "") -> dict[str, Any]:

@@ -105,14 +105,30 @@ def module(room: str, kind: str) -> ModuleType:
     """The module of a part: it has a `Config` and its class."""
     known = kinds(room)
     if kind not in known:
-        near = difflib.get_close_matches(kind, known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        own = "" if _folders else " (a part of your own needs --parts DIR)"
-        raise RecipeError(f"{kind[:80]!r} is not one of {', '.join(known)}{hint}{own}")
+        raise _none_of(kind, known)
     path = foreign(room, kind)
     return (
         _from_file(room, kind, path) if path else importlib.import_module(f"regard.{room}.{kind}")
     )
+
+
+def choice(room: str, kind: str) -> ModuleType:
+    """The module of a part that a recipe chooses: of fields, one that a task can read."""
+
+    def allowed(name: str) -> bool:
+        return room != "fields" or module(room, name).Field.readable
+
+    known = kinds(room)
+    if kind not in known or not allowed(kind):
+        raise _none_of(kind, [name for name in known if allowed(name)])
+    return module(room, kind)
+
+
+def _none_of(kind: str, known: list[str]) -> RecipeError:
+    near = difflib.get_close_matches(kind, known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    own = "" if _folders else " (a part of your own needs --parts DIR)"
+    return RecipeError(f"{kind[:80]!r} is not one of {', '.join(known)}{hint}{own}")
 
 
 def foreign(room: str, kind: str) -> Path | None:

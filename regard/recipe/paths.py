@@ -3,10 +3,12 @@ folder. Behind that of a run, the name of a part of its model may stand: "runs/x
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from regard.recipe import toml
+from regard.errors import RecipeError
+from regard.recipe.values import shown
 
 Table = dict[str, Any]
 FILES = ("data.train", "data.validation", "data.test", "data.file", "output.choices")
@@ -26,8 +28,9 @@ def from_here(key: str, value: Any) -> Any:
         return _resolved(key, value, Path())
     if key in FILES and isinstance(value, list):
         return [from_here(key, each) if isinstance(each, str) else each for each in value]
-    if key in FILES and isinstance(value, str) and toml.is_file(value):
-        return _resolved(key, value, Path())
+    with suppress(OSError, ValueError):  # no path at all
+        if key in FILES and isinstance(value, str) and Path(value).is_file():
+            return _resolved(key, value, Path())
     return value
 
 
@@ -52,10 +55,13 @@ def _outside(table: dict[Any, Any], key: str, folder: Path) -> None:
 
 
 def _resolved(key: str, text: str, folder: Path) -> str:
-    if not key.endswith(".weights"):
-        return toml.resolved(key, text, folder)
-    run, part = split(text)
-    return toml.resolved(key, run, folder) + (f":{part}" if part else "")
+    """A path from its root on; `~` is a home."""
+    path, part = split(text) if key.endswith(".weights") else (text, "")
+    try:
+        whole = str((folder / Path(path).expanduser()).resolve())
+    except (RuntimeError, ValueError, OSError) as error:
+        raise RecipeError(f"{key}: {shown(path)} is no path: {error}") from None
+    return whole + (f":{part}" if part else "")
 
 
 def split(text: str) -> tuple[str, str]:

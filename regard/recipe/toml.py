@@ -1,4 +1,4 @@
-"""TOML that anybody may have written, the paths in it, and how to speak of what it says."""
+"""TOML that anybody may have written, and how to speak of what it says."""
 
 import re
 import sys
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RecipeError
-from regard.recipe.values import shown
 
 LARGEST = 4 << 20
 """Bytes. No recipe is that long; a file that was named by mistake may be."""
@@ -68,22 +67,6 @@ def sentence(text: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 20]}…{text[-19:]}"
-
-
-def resolved(key: str, text: str, folder: Path) -> str:
-    """A path that stands in a recipe, from its root on; `~` is a home."""
-    try:
-        return str((folder / Path(text).expanduser()).resolve())
-    except (RuntimeError, ValueError, OSError) as error:
-        raise RecipeError(f"{key}: {shown(text)} is no path: {error}") from None
-
-
-def is_file(text: str) -> bool:
-    """Whether a text is the path of a file."""
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def line_of(text: str, key: str) -> tuple[int, bool]:

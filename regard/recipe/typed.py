@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from regard.errors import RecipeError
 from regard.recipe import toml, upgrade
-from regard.recipe.parts import ROOMS, Part, Training, module
+from regard.recipe.parts import ROOMS, Part, Training, choice
 from regard.recipe.values import Items, Range, shown
 
 Table = dict[str, Any]
@@ -62,7 +62,7 @@ def part(room: Room, table: Any, key: str, place: Place) -> Part:
     given = dict(typed(dict, table, key, place))
     kind = typed(str, given.pop("kind", room.default), f"{key}.kind", place)
     try:
-        config = module(room.name, kind).Config
+        config = choice(room.name, kind).Config
     except RecipeError as error:
         raise RecipeError(f"{place.of(f'{key}.kind')}: {key}.kind: {error}") from None
     if room.name not in ROOMS.values():

@@ -4,7 +4,6 @@ A recipe that has one is refused, with the key that is meant. The recipe inside 
 by the version that made the run: it is read as if it had the present keys.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from regard.errors import RecipeError
@@ -120,25 +119,24 @@ def hint(key: str) -> str:
     return f"it is called {meant} here" if meant != key else ""
 
 
-def present(table: Mapping[str, Any]) -> Table:
-    """A run's recipe with the present keys."""
-    result = _copy(table)
-    _split_frozen(result)
+def present(table: Table) -> Table:
+    """A run's recipe, which is given the present keys."""
+    _split_frozen(table)
     for old, new in RENAMED.items():
-        if (value := _take(result, old)) is not None:
-            _put(result, new, value)
+        if (value := _take(table, old)) is not None:
+            _put(table, new, value)
     for key, names in VALUES.items():
-        value = _take(result, key)
+        value = _take(table, key)
         if value is not None:
-            _put(result, key, names.get(value, value) if isinstance(value, str) else value)
+            _put(table, key, names.get(value, value) if isinstance(value, str) else value)
     for old, gone in REMOVED.items():
-        value = _take(result, old)
+        value = _take(table, old)
         if value is not None and gone.neutral is not None and value != gone.neutral:
             raise RecipeError(
                 f"{old}: {value!r}, but this version has no such key ({gone.why}). "
                 "Load the run with the version that made it (environment.json)"
             )
-    return result
+    return table
 
 
 def _split_frozen(table: Table) -> None:
@@ -147,10 +145,6 @@ def _split_frozen(table: Table) -> None:
     reads = model.get("input") if isinstance(model, dict) else None
     if isinstance(reads, dict) and "rate" not in reads and "frozen" in reads:
         reads["frozen_vectors"] = reads.pop("frozen")
-
-
-def _copy(table: Mapping[str, Any]) -> Table:
-    return {k: _copy(v) if isinstance(v, dict) else v for k, v in table.items()}
 
 
 def _take(table: Table, key: str) -> Any:

@@ -7,24 +7,24 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from regard import __version__
 from regard.data import vectors
-from regard.data.readers import Report
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Raw
 from regard.fields import text, words
+from regard.layers.embedding import Embedding
 from regard.model import Model, build
 from regard.recipe import checked, config
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
 from regard.runs import preparing, transfer
-from regard.tasks import Task
+from regard.tasks import Task, Tokenizes
 from regard.train import checkpoint, device, lock, manifest
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def create(
     made = [new for new in (folder, *folder.parents) if not new.exists()]
     made = made or [folder] * (folder / preparing.NAME).exists()
     folder.mkdir(parents=True, exist_ok=True)
+    kept = False
     try:
         with lock.held(folder):
             _must_be_free(folder)  # still, now that nobody else can fill it
@@ -66,38 +67,31 @@ def create(
             except BaseException as error:
                 with suppress(UserError):
                     lock.check(folder)  # what has taken its name meanwhile is not ours
-                    if preparing.is_worth_keeping(folder):
-                        _advise(error, preparing.kept(folder))
-                    _empty(folder, made)
+                    kept = preparing.is_worth_keeping(folder)
+                    if not kept:
+                        _empty(folder, made)
+                if kept:
+                    raise _advised(error, folder) from None
                 raise
-    except _Kept as kept:
-        raise kept.error from None
     except BaseException:
-        if lock.forget(folder):  # Windows removes no file that is open
+        if not kept and lock.forget(folder):  # Windows removes no file that is open
             _empty(None, made)
         raise
 
 
-class _Kept(Exception):
-    """An error after which what was prepared stays where it is."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-def _advise(error: BaseException, advice: str) -> None:
-    """The same error, which also says how to go on."""
+def _advised(error: BaseException, folder: Path) -> BaseException:
+    """The same error, which also says how to go on with what was prepared."""
+    advice = f"What was prepared so far is kept; to go on: {resume(folder)}"
     match error:
         case UserError():
-            raise _Kept(type(error)(f"{str(error).rstrip('.')}. {advice}"))
+            return type(error)(f"{str(error).rstrip('.')}. {advice}")
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
-            raise _Kept(UserError(f"{where}{error.strerror or error}. {advice}"))
+            return UserError(f"{where}{error.strerror or error}. {advice}")
         case KeyboardInterrupt():
-            raise _Kept(KeyboardInterrupt(f"interrupted. {advice}"))
+            return KeyboardInterrupt(f"interrupted. {advice}")
     error.add_note(advice)
-    raise _Kept(error)
+    return error
 
 
 def _take_up(folder: Path, now: Table, tell: Callable[[str], None]) -> None:
@@ -146,35 +140,34 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
         found = list[Mapping[str, Any]]()
         plan = module("tasks", recipe.kind).plan(recipe.task)
 
-        def checked(raw: Mapping[str, Raw]) -> None:
+        def examine(raw: Mapping[str, Raw]) -> None:
             found.extend(check(plan, raw) if check else ())
 
-        report = plan.prepare(folder, base, checked)
+        report = plan.prepare(folder, base, examine)
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins
-        if recipe.model.input is not None:
-            _keep_vectors(folder, recipe, task, model)
+        if begins := pretrained(recipe, task, model):
+            path, embedding, by = begins
+            vectors.keep(Path(path), by, embedding.weight.shape[1], folder / VECTORS)
         if weights := transfer.gather(recipe, model, task.sizes):
             checkpoint.save(folder / "start", weights, {})
-    _write(folder / "data.json", _findings(report) | {"findings": found})
-    _write(folder / "environment.json", environment())
+    seen = {"used": report.used, "skipped": dict(report.counts), "report": report.summary()}
+    for name, value in {"data": seen | {"findings": found}, "environment": environment()}.items():
+        written = checked.written(value, indent=1)
+        (folder / f"{name}.json").write_text(written, encoding="utf-8", newline="\n")
     manifest.seal(folder)
 
 
-def _keep_vectors(folder: Path, recipe: Recipe, task: Any, model: Model) -> None:
-    """Those of the pretrained vectors, where the recipe names a file, that training will read."""
-    if not (path := getattr(recipe.model.input.config, "vectors", "")):
-        return
-    embedding, by = getattr(model.input, "embedding", None), vocabulary(task)
-    if embedding is not None and by is not None:
-        vectors.keep(Path(path), by, embedding.weight.shape[1], folder / VECTORS)
-
-
-def vocabulary(task: Task) -> Tokenizer | None:
-    """The words of what the model reads, if it reads text."""
+def pretrained(recipe: Recipe, task: Task, model: Model) -> tuple[str, Embedding, Tokenizer] | None:
+    """The file of pretrained vectors, where the recipe names one, the embedding that begins with
+    them, and its words."""
+    reads, reader = recipe.model.input, cast(Any, model.input)
     read = next((f for f in task.fields.values() if f.name == task.sizes.reads), None)
-    return read.tokenizer if isinstance(read, text.Field | words.Field) else None
+    path = transfer.vectors_of(reads) if reads else ""
+    if not path or not isinstance(read, text.Field | words.Field) or reader.embedding is None:
+        return None
+    return path, reader.embedding, read.tokenizer
 
 
 def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
@@ -190,7 +183,7 @@ def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
     except RecipeError as error:
         differs = _difference(recipe, base_run)
         raise RecipeError(f"model: {differs}" if differs else str(error)) from None
-    if hasattr(recipe.task, "tokenizer"):
+    if isinstance(recipe.task, Tokenizes):
         task = replace(recipe.task, tokenizer=base_run.recipe.task.tokenizer)
         recipe = replace(recipe, task=task)
     return recipe
@@ -222,12 +215,3 @@ def environment() -> dict[str, Any]:
         "processor": device.processor(),
         "cores": os.cpu_count(),
     }
-
-
-def _findings(report: Report) -> dict[str, Any]:
-    return {"used": report.used, "skipped": dict(report.counts), "report": report.summary()}
-
-
-def _write(path: Path, value: Any) -> None:
-    text = checked.written(value, indent=1)
-    path.write_text(text, encoding="utf-8", newline="\n")

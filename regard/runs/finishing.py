@@ -11,6 +11,7 @@ import torch
 from regard import plots
 from regard.errors import UserError, advised
 from regard.model import build
+from regard.plots import drawing
 from regard.recipe.config import Recipe
 from regard.runs.run import Run
 from regard.tasks import Calibrates, metrics
@@ -67,7 +68,8 @@ def finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: torc
     settings = run.recipe.train
     there = {c.update: c for c in checkpoint.checkpoints(run.checkpoints)}
     damaged = {update: fault for update, c in there.items() if (fault := c.fault())}
-    kept = bool(damaged) and _is_final(run, progress)
+    final = Checkpoint(run.folder / "model")
+    kept = bool(damaged) and not final.fault() and final.standing().update == progress.update
     what = "the final model stays as it is" if kept else "left out of the final model"
     for update, fault in damaged.items():
         text = f"{there.pop(update).folder}: {fault}: {what}"
@@ -92,7 +94,7 @@ def finish(run: Run, progress: Progress, callbacks: Iterable[Callback], on: torc
 def draw(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Pictures of the curves, for a page and for a printer."""
     for suffix in ("png", "svg"):
-        plots.curves(records, folder / f"curves.{suffix}")
+        drawing.save(plots.curves(records), folder / f"curves.{suffix}")
 
 
 def _calibrated(
@@ -106,9 +108,3 @@ def _calibrated(
     checkpoint.put_weights(model, weights, "the final model")
     figures = task.calibrate(model.eval())
     return checkpoint.weights_of(model), figures
-
-
-def _is_final(run: Run, progress: Progress) -> bool:
-    """Whether a whole final model of this update is there."""
-    final = Checkpoint(run.folder / "model")
-    return final.fault() is None and final.standing().update == progress.update

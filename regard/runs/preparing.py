@@ -7,7 +7,6 @@ names. The next try after a kill takes up what is there if all of these are stil
 
 import hashlib
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ from regard.errors import UserError
 from regard.recipe import checked, config
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
-from regard.recipe.parts import resume
 from regard.train import lock, manifest
 
 if TYPE_CHECKING:
@@ -56,13 +54,13 @@ def _hash(value: Any) -> str:
 
 def sources(recipe: Recipe) -> list[Path]:
     """The files that a recipe names, whatever the keys: of its data, of pretrained vectors."""
-    data: Any = getattr(recipe.task, "data", None)
-    found: dict[Path, None] = {}
-    base = Path(getattr(data, "folder", ""))
-    with suppress(UserError):  # the task says so, when it reads the data
-        base = catalogue.find(data.set) if getattr(data, "set", "") else base
     parts = config.flat(recipe.task) | config.flat(recipe.model)
-    for name in (name for value in parts.values() for name in _names(value)):
+    base = Path(parts.get("data.folder", ""))
+    with suppress(UserError):  # the task says so, when it reads the data
+        base = catalogue.find(parts["data.set"]) if parts.get("data.set") else base
+    found: dict[Path, None] = {}
+    values = (value if isinstance(value, list) else [value] for value in parts.values())
+    for name in (each for row in values for each in row if isinstance(each, str) and each):
         with suppress(OSError, ValueError, RuntimeError):  # no path at all
             path = base / Path(name).expanduser()
             if path.is_file():
@@ -70,28 +68,13 @@ def sources(recipe: Recipe) -> list[Path]:
     return list(found)
 
 
-def _names(value: Any) -> Iterator[str]:
-    for each in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(each, str) and each:
-            yield each
-
-
 def begin(folder: Path, now: Table, recipe: Recipe) -> None:
     """Keep the recipe, still hidden, then note what is being made, unless an earlier try has."""
     (folder / manifest.NAME).unlink(missing_ok=True)  # it would be listed in its successor
-    _keep(folder / manifest.HIDDEN_RECIPE, recipe)
+    whole_file.write(folder / manifest.HIDDEN_RECIPE, config.dump(recipe))
     if not (folder / NAME).exists():
         whole_file.write(folder / NAME, checked.written(checked.signed(now), indent=1))
         manifest.sync(folder)
-
-
-def _keep(hidden: Path, recipe: Recipe) -> None:
-    """Write a recipe, unless it was read from there: it may be spelt otherwise, 4000.0 for 4000."""
-    text = config.dump(recipe)
-    with suppress(UserError):
-        if hidden.is_file() and config.dump(config.load(hidden, of_run=True)) == text:
-            return
-    whole_file.write(hidden, text)
 
 
 def end(folder: Path) -> None:
@@ -133,11 +116,6 @@ def is_worth_keeping(folder: Path) -> bool:
         times = (path.stat().st_mtime for path in folder.rglob("*") if path.name != lock.NAME)
         return max(times) - began > WORTH
     return False
-
-
-def kept(folder: Path) -> str:
-    """What to do after an error that left something worth keeping."""
-    return f"What was prepared so far is kept; to go on: {resume(folder)}"
 
 
 def recipe_of(folder: Path) -> tuple[Recipe, Path | None]:

@@ -98,11 +98,6 @@ class Run:
         starts = [record for record in self.records() if record.get("kind") == "start"]
         return starts[-1] if starts else device.named(self.recipe.train)
 
-    @property
-    def start(self) -> Checkpoint:
-        """The weights that it began with, where they are another run's."""
-        return Checkpoint(self.folder / "start")
-
     def model(self, which: str = "final", on: str = "cpu") -> Model:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
         return self.loaded(which, on).model
@@ -126,7 +121,7 @@ class Run:
         notes = [f"{fault}: {found.folder.name} is used instead" for fault in faults]
         return Loaded(model.to(on).eval(), progress, sha256, notes)
 
-    def whole(self, which: str) -> Checkpoint:
+    def find(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name, if nothing is wrong with it."""
         return self.read(which, lambda found: found)
 
@@ -167,10 +162,6 @@ class Run:
                 status = place.stat()
                 found[place] = (status.st_dev, status.st_ino)
         return found
-
-    def find(self, which: str) -> Checkpoint:
-        """The checkpoint that goes by this name."""
-        return self._find(which)[0]
 
     def _find(self, which: str) -> tuple[Checkpoint, list[str]]:
         if which == "final" and (self.folder / "model").is_dir():

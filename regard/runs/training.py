@@ -13,7 +13,7 @@ from regard.errors import UserError, advised
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
 from regard.runs import preparing, transfer
-from regard.runs.creation import VECTORS, vocabulary
+from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
 from regard.tasks import Carries, Task
@@ -98,7 +98,7 @@ def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, 
 
 def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
     """Pretrained vectors and another run's weights for a new model, where the run has them."""
-    config, start = run.recipe.model, run.start
+    config, start = run.recipe.model, Checkpoint(run.folder / "start")
     given = start.folder.is_dir()
     if not given and (named := transfer.begins_with(config)):
         lost = ", ".join(f"model.{key}" for key in named)
@@ -115,10 +115,8 @@ def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
     """Pretrained vectors for the words that have one, where the recipe names a file."""
-    part, words = run.recipe.model.input, vocabulary(task)
-    path = getattr(part.config, "vectors", "") if part else ""
-    embedding = getattr(model.input, "embedding", None)
-    if path and words is not None and embedding is not None:
+    if begins := pretrained(run.recipe, task, model):
+        path, embedding, words = begins
         kept = run.folder / VECTORS
         found = kept if kept.is_file() else Path(path)  # older runs did not keep them
         text = vectors.put(embedding.weight, embedding.factor, found, words, name=path)
@@ -132,7 +130,7 @@ def _restore(
     if found is None:
         return Progress(), None
     with advised(REMOVE):
-        source, progress, handed = str(found.folder), found.standing(), found.carry() or {}
+        source, progress, handed = str(found.folder), found.standing(), found.carry()
         checkpoint.put_weights(model, found.weights(), source)
         checkpoint.put_optimizer(steps, model, found.optimizer(), source)
         # After an update that was refused, nothing is handed on.
@@ -182,9 +180,10 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
         tell(callbacks, {"kind": "warning", "text": text})
     path = run.folder / RECORDS
     for entry in newest.manifest()["records"].values() if newest else ():
-        if not manifest.begins(path, entry):
+        there = path.is_file()
+        if not there or manifest.entry(path, entry["size"]) != entry:
             aside = path.with_name(f"{RECORDS}.damaged")
-            if path.is_file():
+            if there:
                 shutil.copy(path, aside)
             text = f"{path} is damaged: kept as {aside.name}; what can be read of it goes on"
             tell(callbacks, {"kind": "warning", "text": text})

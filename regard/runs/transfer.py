@@ -23,7 +23,7 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, Training
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
-from regard.types import Sizes
+from regard.types import Pretrained, Sizes
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
@@ -76,24 +76,18 @@ def check(recipe: Recipe) -> None:
     """What can be refused before any data is read: a place without a run, another encoder."""
     config: Config = recipe.model
     reads = config.input
-    if reads and reads.training and reads.training.weights and _vectors(reads):
+    if reads and reads.training and reads.training.weights and vectors_of(reads):
         raise RecipeError("model.input.vectors: model.input.weights gives these, too: take one")
-    if not (named := begins_with(config)):
-        return
-    model, bases = stand_in(config), _open(config)
-    for key, place in named.items():
-        base, part = _base(bases, key, place)
+    for key, (base, part) in _open(config).items():
         if key.endswith("encoder"):  # its weights do not depend on the data
-            _fitting(model, key, base, part, config)
+            _fitting(stand_in(config), key, base, part, config)
 
 
 def gather(recipe: Recipe, model: Model, sizes: Sizes) -> Weights:
     """The weights that the recipe's parts begin with, by their names in the model, which may be one
     without memory."""
     found: Weights = {}
-    bases = _open(recipe.model)
-    for key, place in begins_with(recipe.model).items():
-        base, part = _base(bases, key, place)
+    for key, (base, part) in _open(recipe.model).items():
         _same_vocabulary(key, sizes, base, part)
         own = names_of(model, key)
         for name, tensor in _fitting(model, key, base, part, recipe.model).items():
@@ -115,37 +109,34 @@ def of_all_parts(recipe: Recipe, base_run: "Run") -> Recipe:
         training = part.training or Training()
         place = training.weights or str(base_run.folder.resolve())
         config = part.config
-        if not training.weights and _vectors(part):
+        if not training.weights and vectors_of(part):
             config = replace(config, vectors="")
         return Part(part.kind, config, replace(training, weights=place))
 
     return replace(recipe, model=recipe.model.changed(change))
 
 
-def _vectors(part: Part) -> str:
+def vectors_of(part: Part) -> str:
     """The file of pretrained vectors that an input begins with."""
-    return getattr(part.config, "vectors", "")
+    return part.config.vectors if isinstance(part.config, Pretrained) else ""
 
 
-def _open(config: Config) -> dict[str, Base]:
-    """The runs that are named, each once."""
+def _open(config: Config) -> dict[str, tuple[Base, str]]:
+    """For each part that begins with another run's weights: that run, each of which is opened once,
+    and the part's key there."""
     from regard.runs.run import Run
 
     bases: dict[str, Base] = {}
+    found: dict[str, tuple[Base, str]] = {}
     for key, place in begins_with(config).items():
-        folder, _ = paths.split(place)
+        folder, part = paths.split(place)
         try:
             if folder not in bases:
                 bases[folder] = Base(Run(Path(folder)))
         except UserError as error:
             raise RecipeError(f"model.{key}.weights: {error}") from None
-    return bases
-
-
-def _base(bases: dict[str, Base], key: str, place: str) -> tuple[Base, str]:
-    """The run that a part's weights come from, and the part's key there."""
-    folder, part = paths.split(place)
-    return bases[folder], part or key
+        found[key] = bases[folder], part or key
+    return found
 
 
 def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> Weights:
@@ -200,7 +191,7 @@ def _check_frozen(config: Config, model: Model) -> None:
         own = {name for name, _ in model.get_submodule(key).named_parameters()}
         if not own or key in begins_with(config):
             continue
-        if not _vectors(part):
+        if not vectors_of(part):
             raise RecipeError(
                 f"model.{key}.frozen: it would keep the weights that were drawn for it: name a run "
                 f"in model.{key}.weights"

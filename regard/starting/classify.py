@@ -10,10 +10,9 @@ from regard.starting.sizing import batch, held_out, training, up
 from regard.starting.table import Column, Table, shown
 
 LABELS = frozenset(
-    "label labels class category sentiment tag intent topic rating stars polarity target y lang "
-    "language genre type emotion".split()
+    ["label", "labels", "class", "category", "sentiment", "tag", "intent", "topic", "rating", "stars", "polarity", "target", "y", "lang", "language", "genre", "type", "emotion"]
 )
-TEXTS = frozenset("text texts sentence review comment body content message tweet document".split())
+TEXTS = frozenset(["text", "texts", "sentence", "review", "comment", "body", "content", "message", "tweet", "document"])
 RARE = 0.1
 """Where a larger share of words stands there once, words are cut into pieces."""
 CUT = 400

@@ -17,7 +17,7 @@ from regard.starting import Asked, Draft, Key, Section, table
 from regard.starting.sizing import rounded
 from regard.starting.table import Column, Table
 
-TIMES = frozenset("date time datetime timestamp day month year ds week hour datum zeit".split())
+TIMES = frozenset(["date", "time", "datetime", "timestamp", "day", "month", "year", "ds", "week", "hour", "datum", "zeit"])
 SEASONS = {"0:15:00": 96, "0:30:00": 48, "1:00:00": 24, "1 day": 7, "7 days": 52, "1 month": 12, "3 months": 4}
 """Steps after which things tend to come again, by how long one is."""
 REPEATS = 0.3

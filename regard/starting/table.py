@@ -12,8 +12,8 @@ from typing import Any
 
 from regard.data import delimiters
 from regard.data.cells import is_number
-from regard.data.readers import suffix
 from regard.data.delimiters import Shape
+from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
 from regard.starting import Key
 from regard.starting.sample import Sample, take

@@ -12,7 +12,7 @@ from regard.starting.sample import take
 from regard.starting.sizing import batch, held_out, training, up
 from regard.starting.table import Column, Table
 
-SOURCES = frozenset("source src input question wrong misspelling".split())
+SOURCES = frozenset(["source", "src", "input", "question", "wrong", "misspelling"])
 SHORT = 2.0
 """Words of a text on average, below which characters are learnt."""
 MANY, LARGE = 60_000, 400_000

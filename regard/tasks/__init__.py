@@ -11,15 +11,16 @@ from regard.decoding.choices import Choices
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields
+from regard.examples.stored import Stored
 from regard.fields import Field
 from regard.inspect.reading import Reading
 from regard.layers.position import TABLES
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
-from regard.recipe.parts import Part, kinds, module
+from regard.recipe.parts import Part, module
 from regard.recipe.values import shown
-from regard.types import Batch, Batches, Carry, Sizes, Terms
+from regard.types import Batch, Batches, Carry, Head, Positioned, Sizes, Spells, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -79,11 +80,36 @@ class Task(Protocol):
         ...
 
 
+class FolderTask:
+    """What tasks share whose fields and stores lie in a run's folder."""
+
+    predict_options = frozenset[str]()
+    evaluate_options = frozenset[str]()
+    reads_files = False
+
+    def __init__(self, config: Any, folder: Path, plan: Any) -> None:
+        self.config, self.folder, self.plan = config, folder, plan
+        self.fields = {side: field.load(folder) for side, field in plan.fields.items()}
+
+    def batches(self, seed: int) -> Batches:
+        return self._stored("train").batches(self.config.batch, seed)
+
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields, self.config.data.max_length)
+
+
 @runtime_checkable
 class Searches(Protocol):
     """The Config of a task that writes: a section says how outputs are found."""
 
     search: Part
+
+
+@runtime_checkable
+class Tokenizes(Protocol):
+    """The Config of a task of texts: a section says how they are cut into tokens."""
+
+    tokenizer: Any
 
 
 @runtime_checkable
@@ -175,11 +201,7 @@ def sizes_of(fields: Fields, reads: str = "", writes: str = "", shared: bool = F
 
 def chosen_field(name: str, part: Part, task: Any) -> Field:
     """What a task reads, where a section of the recipe chooses it."""
-    kind = module("fields", part.kind).Field
-    if not kind.readable:
-        known = (each for each in kinds("fields") if module("fields", each).Field.readable)
-        raise RecipeError(f"{name}.kind: {part.kind!r} is not one of {', '.join(known)}")
-    made: Field = kind.of(name, part.config, task)
+    made: Field = module("fields", part.kind).Field.of(name, part.config, task)
     return made
 
 
@@ -223,17 +245,17 @@ def check_texts(name: str, texts: Sequence[Any]) -> None:
 def check_head(recipe: Recipe, predicts: str) -> None:
     """The head must predict what the task does."""
     head = recipe.model.head.kind
-    if getattr(module("heads", head).Head, "predicts", None) != predicts:
+    kind = module("heads", head).Head
+    if not isinstance(kind, Head) or kind.predicts != predicts:
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
 
 
 def check_spelling(recipe: Recipe) -> None:
     """Characters that are read must be there, and are those of words."""
-    reads = recipe.model.input
-    spelt = reads.kind == "characters" or getattr(reads.config, "features", "words") != "words"
+    reads = recipe.model.input.config
     if recipe.task.characters and recipe.task.tokenizer.kind != "word":
         raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
-    if spelt and not recipe.task.characters:
+    if isinstance(reads, Spells) and reads.spelt and not recipe.task.characters:
         raise RecipeError("model.input: to read characters, set characters = true")
 
 
@@ -252,8 +274,10 @@ def check_metric(recipe: Recipe) -> None:
 
 def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
     """A table of positions must be as long as what is read and written."""
-    settings = getattr(recipe.model, part).config
-    if getattr(settings, "position", "") in TABLES and settings.limit < most:
+    settings = recipe.model.parts()[part].config
+    if not isinstance(settings, Positioned) or settings.position not in TABLES:
+        return
+    if settings.limit < most:
         raise RecipeError(f"model.{part}.limit: {settings.limit} positions, but {why} for {most}")
 
 

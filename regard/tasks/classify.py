@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 
 from regard import plots
 from regard.data import batching, files, tokenizers
-from regard.data.batching import Batches
 from regard.data.held_out import ByLabel
 from regard.data.labelled import texts
 from regard.data.readers import Policy, Report
+from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
-from regard.examples.stored import Stored, collate
+from regard.examples.stored import collate
 from regard.fields import Example, Row, labels
 from regard.inspect import reading
 from regard.inspect.reading import Reading
-from regard.metrics import Direction, Score, accuracy, labels as label_metrics, perplexity
+from regard.metrics import Direction, Score, accuracy, labels as label_metrics
 from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
 from regard.tasks import (
+    FolderTask,
     Prediction,
     check_head,
     check_positions,
@@ -75,7 +76,6 @@ def check(recipe: Recipe) -> None:
             f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
         )
     config.held_out.check(config.data)
-    chosen_field("source", config.source, config)
     check_head(recipe, "labels")
     check_spelling(recipe)
     longest = config.data.max_length
@@ -98,21 +98,16 @@ def _read(
     data, between = config.data, config.labels.between
     paths = data.paths(part)
     for row in texts(paths, data.columns, policy, report, separator=between, **data.layout):
-        value = parsed_cell(source, row.text, row.path, row.line, policy, report)
+        value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))
 
 
-class Task:
+class Task(FolderTask):
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
 
-    predict_options = frozenset[str]()
-    evaluate_options = frozenset[str]()
-    reads_files = False
-
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder, self.plan = config, folder, plan(config)
-        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        super().__init__(config, folder, plan(config))
         self.source, self.target = self.fields.values()
         self.names: tuple[str, ...] = self.target.labels.names
         self.several = config.labels.kind == "several"
@@ -128,12 +123,6 @@ class Task:
         return counts.sum() / (len(counts) * counts)
 
     # Learning
-
-    def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed)
-
-    def _stored(self, part: str) -> Stored:
-        return Stored(self.folder, part, self.fields, self.config.data.max_length)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(label | text)."""
@@ -266,17 +255,12 @@ class Task:
         whole = self.source.encode(parsed(self.source, inputs))
         logits = self._logits(model, [self.source.cut(row, longest) for row in whole], batch)
         for n, text in enumerate(outputs):
-            given, nll = self.target.parse(text), None
+            given, log_probs = self.target.parse(text), list[float]()
             if self.config.labels.unseen == "refuse" or {*given} <= {*self.names}:
                 truth = self.target.numbers_of(text, f"label {n + 1}")
-                nll = Judged(logits[n : n + 1], [truth], self.several).nll()
-            yield {
-                "log_prob": None if nll is None else -nll,
-                "perplexity": None if nll is None else perplexity(nll),
-                "status": "cut" if self.source.length(whole[n]) > longest else "ok",
-                "tokens": list(given),
-                "log_probs": [] if nll is None else [-nll],
-            }
+                log_probs = [-Judged(logits[n : n + 1], [truth], self.several).nll()]
+            status = "cut" if len(whole[n][self.source.name]) > longest else "ok"
+            yield scored(log_probs, status=status, tokens=list(given))
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int

@@ -20,8 +20,8 @@ from torch import Tensor
 from regard.data import batching, series, windows
 from regard.data.files import called
 from regard.data.series import Series
-from regard.decoding import forecast_reading
-from regard.decoding.forecasts import Forecaster, Forecasts, Intervals
+from regard.decoding.forecasts import Forecaster, Forecasts, Intervals, read
+from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.series import Plan, Stored
 from regard.examples.stored import collate
@@ -29,9 +29,9 @@ from regard.fields import Draw
 from regard.fields.series import Field
 from regard.inputs import series as numbers
 from regard.inspect.reading import Reading
-from regard.metrics import Direction, Score, forecasts as forecast_metrics, perplexity
+from regard.metrics import Direction, Score, forecasts as forecast_metrics
 from regard.model import Model
-from regard.plots import series as series_plots
+from regard.plots import drawing, series as series_plots
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.recipe.values import Rows
@@ -195,7 +195,7 @@ class Task:
                 continue
             name = called(text, f"input {number}")
             found = self.past.parse(text, name, timed=True)
-            known = self.past.standardised(self.past.last(found, name), name)
+            known = self.past.standard.apply(self.past.last(found, name), name)
             past = torch.from_numpy(known)[None].to(model.device)
             with torch.inference_mode():
                 normal = self.by(model).forecast(past, steps, self.config.intervals.paths)
@@ -249,14 +249,14 @@ class Task:
         [last] = self.window.cut(self.stored.values(part), starts, self.window.horizon)
         normal = found.mean[-1].numpy(), found.deviation[-1].numpy()
         with suppress(OSError):
-            series_plots.forecast(
+            figure = series_plots.forecast(
                 standard.names,
                 standard.undo(last[:back]),
                 standard.undo(last[back:]),
                 *self.past.ends(*normal, intervals.reach),
-                self.folder / f"forecast-{part}.png",
                 title=f"Forecast and {intervals.level:.0%} interval",
             )
+            drawing.save(figure, self.folder / f"forecast-{part}.png")
 
     def score(
         self, model: Model, pasts: Sequence[str], futures: Sequence[str], *, batch: int = 64
@@ -268,15 +268,9 @@ class Task:
             names = [called(text, f"input {number}"), called(then, f"output {number}")]
             before, after = self.past.both(text, then, names)
             known = np.concatenate([self.past.last(before, names[0]), after.values])
-            values = torch.from_numpy(self.past.standardised(known, " and ".join(names)))
+            values = torch.from_numpy(self.past.standard.apply(known, " and ".join(names)))
             densities = self.by(model).log_densities(values.to(model.device))
-            found = [density - unit for density in densities]
-            total = math.fsum(found)
-            yield {
-                "log_prob": total,
-                "perplexity": perplexity(-total / len(found)),
-                "log_probs": found,
-            }
+            yield scored([density - unit for density in densities])
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
@@ -288,7 +282,5 @@ class Task:
         else:
             found, then = self.past.both(text, target, (name, called(target, "target")))
             came = then.values
-        reach, paths = self.config.intervals.reach, self.config.intervals.paths
-        return forecast_reading.read(
-            self.by(model), self.past, self.future, found, came, name=name, reach=reach, paths=paths
-        )
+        how = self.config.intervals
+        return read(self.by(model), self.past, self.future, found, came, name, how)

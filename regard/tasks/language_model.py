@@ -24,7 +24,7 @@ from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
-from regard.examples.stored import Stored, collate
+from regard.examples.stored import collate
 from regard.fields import Example, text
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
@@ -32,7 +32,14 @@ from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
 from regard.recipe.values import Length
-from regard.tasks import Prediction, check_head, check_positions, check_written, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_positions,
+    check_written,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Batches, Carry, Terms
 
@@ -89,16 +96,6 @@ def check(recipe: Recipe) -> None:
     else:
         longest = config.data.max_length
         check_positions(recipe, "decoder", longest + 1, f"data.max_length = {longest} asks")
-    _check_decoder(recipe)
-
-
-def _check_decoder(recipe: Recipe) -> None:
-    """Refuse settings for a memory: a language model has none."""
-    settings = recipe.model.decoder.config
-    for name in ("attention", "order", "summary"):
-        usual = getattr(type(settings), name, None)
-        if getattr(settings, name, None) not in (usual, "none"):
-            raise RecipeError(f"model.decoder.{name}: a language model has no memory to look at")
 
 
 def plan(config: Config) -> Plan:
@@ -130,16 +127,13 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
         report.findings.pop("empty text", None)
 
 
-class Task:
+class Task(FolderTask):
     """A language model whose tokenizer and store lie in a run's folder."""
 
     predict_options = frozenset({"length"})
-    evaluate_options = frozenset[str]()
-    reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder, self.plan = config, folder, plan(config)
-        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        super().__init__(config, folder, plan(config))
         self.target, self.by = self.fields["target"], self.fields["target"].tokenizer
         self.sizes = sizes_of(self.fields, writes="target")
         self.running = config.unit == "stream"
@@ -148,10 +142,9 @@ class Task:
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        stored = Stored(self.folder, "train", self.fields, self.config.data.max_length)
         if not self.running:
-            return stored.batches(self.config.batch, seed)
-        tokens = stored.store.flat("target")
+            return super().batches(seed)
+        tokens = self._stored("train").store.flat("target")
         return stream.Streams(tokens, self.before, self.config.stream, seed)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
@@ -223,7 +216,6 @@ class Task:
         return ["\n".join(lines)] if self.running else lines
 
     def symbols(self, part: files.Part) -> list[list[int]]:
-        """What a model reads of each text of a part."""
         return [text.tokens for text in self._measured(self.references(part)[0])]
 
     def _measured(self, texts: Sequence[str]) -> list[Text]:
@@ -252,11 +244,9 @@ class Task:
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Perplexity and bits per character of a part. Nothing is predicted."""
         texts, window = self._measured(self.references(part)[0]), self.window(model)
-        about = {
-            "unit": self.config.unit,
-            "context": f"{window // 2}-{window}" if window else "all",
-            "case": "lc" if self.config.tokenizer.lowercase else "mixed",
-        }
+        context = f"{window // 2}-{window}" if window else "all"
+        case = "lc" if self.config.tokenizer.lowercase else "mixed"
+        about = f"unit:{self.config.unit}|context:{context}|case:{case}"
         return scores(self.by, texts, self._log_probs(model, texts, batch), about), []
 
     def score(

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from regard import plots
 from regard.data import batching, files, tokenizers, wrap
-from regard.data.batching import Batches
 from regard.data.held_out import ByContent
 from regard.data.labelled import sentences
 from regard.data.labels import UNKNOWN
 from regard.data.readers import Policy, Report
+from regard.decoding.prediction import scored
 from regard.decoding.tagging import Tagged, Tagger, states
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan
@@ -25,11 +25,18 @@ from regard.examples.stored import Stored, collate
 from regard.fields import Example, Row, tags, words
 from regard.inspect import reading
 from regard.inspect.reading import Reading
-from regard.metrics import Direction, Score, labels as label_metrics, perplexity
+from regard.metrics import Direction, Score, labels as label_metrics
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
-from regard.tasks import Prediction, check_head, check_positions, check_spelling, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_positions,
+    check_spelling,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
@@ -85,7 +92,7 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Words, and a tag for each."""
-    source = words.Field("source", config.tokenizer, config.unit, config.characters)
+    source = words.Field("source", config.tokenizer, config.unit, spelt=config.characters)
     fields = {"words": source, "tags": tags.Field("tags", config.labels)}
     read = partial(_read, config)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
@@ -97,20 +104,15 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     columns, between = tuple(map(str, data.columns)), data.delimiter
     paths = data.paths(part)
     for each in sentences(paths, columns, policy, report, part, real=real, delimiter=between):
-        for place in wrap.sentences(each.words, data.wrap):
-            yield Example((each.path,), each.line, (each.words[place], each.tags[place]))
+        for place in wrap.sentences(each.value, data.wrap):
+            yield Example((each.path,), each.line, (each.value[place], each.labels[place]))
 
 
-class Task:
+class Task(FolderTask):
     """Tagging whose tokenizer, tags and stores lie in a run's folder."""
 
-    predict_options = frozenset[str]()
-    evaluate_options = frozenset[str]()
-    reads_files = False
-
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder, self.plan = config, folder, plan(config)
-        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        super().__init__(config, folder, plan(config))
         self.source: words.Field = self.fields["words"]
         self.tags: tags.Field = self.fields["tags"]
         self.sizes = sizes_of(self.fields, "source", "tags")
@@ -120,11 +122,8 @@ class Task:
 
     # Learning
 
-    def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed)
-
     def _stored(self, part: str) -> Stored:
-        return Stored(self.folder, part, self.fields)
+        return Stored(self.folder, part, self.fields)  # of any length: read in parts
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(tags | words), or the squared error."""
@@ -145,7 +144,7 @@ class Task:
             names = [self.tags.texts(each.values) for each in said]
             true = [self.tags.texts(self.tags.numbers([row])[0].tolist()) for row in rows]
             scores = label_metrics.tags(names, true, self.tags.names)
-            pairs = label_metrics.known(names, true, UNKNOWN)
+            pairs = label_metrics.known(names, true)
             degenerate = health.shares(*([pair[side] for pair in pairs] for side in (0, 1)))
             nll = self._nll(said, rows)
         figures = {name: scores[name].value for name in metrics(self.config) if name in scores}
@@ -237,15 +236,15 @@ class Task:
         outputs = [self._prediction(*each) for each in zip(sentences, rows, tagged, strict=True)]
         said = [output.tokens for output in outputs]
         if self.real:
-            pairs = label_metrics.known(said, true, UNKNOWN)
+            pairs = label_metrics.known(said, true)
             gaps = np.array([float(tag) - float(reference) for tag, reference in pairs])
             return label_metrics.errors(gaps), outputs
-        scores = label_metrics.tags(said, true, self.tags.names, UNKNOWN)
+        scores = label_metrics.tags(said, true, self.tags.names)
         unseen = sum(tag not in (*self.tags.names, UNKNOWN) for row in true for tag in row)
         if any(map(self.tags.known, rows)):
             nll = self._nll(tagged, rows)
             scores["nll"] = label_metrics.score("nll", nll, f"unseen:{unseen}", higher=False)
-        self._draw(part, label_metrics.known(said, true, UNKNOWN))
+        self._draw(part, label_metrics.known(said, true))
         return scores, outputs
 
     def _draw(self, part: str, pairs: list[tuple[str, str]]) -> None:
@@ -270,13 +269,7 @@ class Task:
         for names, found in zip(given, tagged, strict=True):
             pairs = zip(found.given.tolist(), names, strict=True)
             chances = [chance for chance, tag in pairs if self.tags.knows(tag)]
-            total = math.fsum(chances) if chances else None
-            yield {
-                "log_prob": total,
-                "perplexity": None if total is None else perplexity(-total / len(chances)),
-                "tokens": list(names),
-                "log_probs": chances,
-            }
+            yield scored(chances, tokens=list(names))
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int

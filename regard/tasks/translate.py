@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 
 from regard.data import batching, files, pairs, tokenizers
-from regard.data.batching import Batches
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
 from regard.decoding.choices import Choices
@@ -17,7 +16,6 @@ from regard.decoding.translation import Output, Translator, check_choices
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan, watched
 from regard.examples.raw import Raw
-from regard.examples.stored import Stored
 from regard.fields import Example, text
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, perplexity
@@ -25,7 +23,14 @@ from regard.metrics.text import Evaluation
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
-from regard.tasks import Prediction, check_head, check_positions, check_written, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_positions,
+    check_written,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Terms
 
@@ -137,33 +142,32 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
         yield Example(paths, line, pair)
 
 
-class Task:
+class Task(FolderTask):
     """A translation task whose tokenizers and stores lie in a run's folder."""
 
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
     evaluate_options = frozenset({"finder"})
-    reads_files = False
 
     def __init__(self, config: Config, folder: Path) -> None:
-        self.config, self.folder, self.plan = config, folder, plan(config)
-        self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
+        super().__init__(config, folder, plan(config))
         self.source, self.target = (self.fields[side] for side in SIDES)
         shared = self.source.tokenizer.hash == self.target.tokenizer.hash
         if config.tokenizer.joint and not shared:
             both = " and ".join(str(folder / field.file) for field in self.fields.values())
             raise UserError(f"{both} are not the same, but tokenizer.joint = true")
         self.sizes = sizes_of(self.fields, *SIDES, shared=shared)
-        self._translator: Translator | None = None
 
-    @property
+    @cached_property
     def translator(self) -> Translator:
         """What is asked of a search; the recipe's own choices are read when they are needed."""
-        if self._translator is None:
-            bound = self.config.output.choices
-            found = self.make_choices(self.folder / pairs.CHOICES, Report()) if bound else None
-            self.restrict(found)
-        assert self._translator is not None
-        return self._translator
+        bound = self.config.output.choices
+        return self._bound(
+            self.make_choices(self.folder / pairs.CHOICES, Report()) if bound else None
+        )
+
+    def _bound(self, choices: Choices | None) -> Translator:
+        output, longest = self.config.output, self.config.data.max_length
+        return Translator(self.source, self.target, output, longest, choices)
 
     def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
         """Choices of texts, or of a file's; what cannot be written is reported and left out."""
@@ -172,21 +176,12 @@ class Task:
         return Choices(list(texts.values()), by.end, len(by))
 
     def restrict(self, choices: Choices | None) -> None:
-        """Write one of these from now on, instead of the recipe's own; None: any text."""
-        output, longest = self.config.output, self.config.data.max_length
-        self._translator = Translator(self.source, self.target, output, longest, choices)
+        self.translator = self._bound(choices)
 
     def restricted(self) -> bool:
-        """Whether not any text may be written."""
         return self.translator.choices is not None
 
     # Learning
-
-    def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed)
-
-    def _stored(self, part: str) -> Stored:
-        return Stored(self.folder, part, self.fields, self.config.data.max_length)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y | x), the true beginning of y being given at each place."""
@@ -285,11 +280,9 @@ class Task:
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
-        """log-probability and perplexity of each given target, in order."""
         return self.translator.score(model, inputs, outputs, batch)
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
-        """What is written for a text, or a given target."""
         return self.translator.look(model, text, search, target)

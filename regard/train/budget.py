@@ -36,7 +36,10 @@ def free(device: str, root: Path = Path("/")) -> float:
     kind = torch.device(device)
     if kind.type == "cuda":
         return float(torch.cuda.mem_get_info(kind)[0])
-    return min([_machine(root), *_containers(root)])
+    # A container has control groups of its own, and others around it.
+    folders = cgroups.groups("memory", root)
+    found = (_left(folder, *names) for folder in folders for names in CGROUPS)
+    return min([_machine(root), *(left for left in found if left is not None)])
 
 
 def for_batches(budget: float, model: nn.Module) -> float:
@@ -68,13 +71,6 @@ def _machine(root: Path) -> float:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
     except (ValueError, OSError):
         return 0.0
-
-
-def _containers(root: Path) -> list[float]:
-    """What is left in each control group that this process is in, its own and those around it."""
-    folders = cgroups.groups("memory", root)
-    found = (_left(folder, *names) for folder in folders for names in CGROUPS)
-    return [left for left in found if left is not None]
 
 
 def _left(folder: Path, limit: str, used: str, reclaimable: str) -> float | None:

@@ -33,12 +33,9 @@ def processors(root: Path = Path("/")) -> float:
 
 def _quotas(folder: Path) -> Iterator[float]:
     """quota / period of one group: version 2 has both in `cpu.max`, version 1 in a file each."""
-    with suppress(OSError, ValueError):  # "max" is no number
-        quota, period = map(int, (folder / "cpu.max").read_text().split())
-        if quota > 0 and period > 0:
-            yield quota / period
-    with suppress(OSError, ValueError):
-        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        quota, period = (int((folder / name).read_text()) for name in names)
-        if quota > 0 and period > 0:  # −1 is no limit
-            yield quota / period
+    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with suppress(OSError, ValueError):  # "max" is no number
+            text = " ".join((folder / name).read_text() for name in names)
+            quota, period = map(int, text.split())
+            if quota > 0 and period > 0:  # −1 is no limit
+                yield quota / period

@@ -30,6 +30,7 @@ from regard.recipe import checked
 from regard.train import lock, manifest
 from regard.train.manifest import Files, sync
 from regard.train.progress import Progress
+from regard.types import Positive
 
 NEEDED = {"model.safetensors", "progress.json"}
 FINAL = {"mean_of", "calibration"}
@@ -79,9 +80,9 @@ class Checkpoint:
     def optimizer(self) -> dict[str, Tensor]:
         return _tensors(self.folder / "optimizer.safetensors")
 
-    def carry(self) -> dict[str, Tensor] | None:
+    def carry(self) -> dict[str, Tensor]:
         path = self.folder / "carry.safetensors"
-        return _tensors(path) if path.is_file() else None
+        return _tensors(path) if path.is_file() else {}
 
     def fault(self, *, resumable: bool = False) -> str | None:
         """What is wrong with it, or None: all files there, right in size and hash, no others, and
@@ -136,7 +137,8 @@ def save(
         _make(writing)
         for name, values in tensors.items():
             if values is not None:
-                save_file(_contiguous(values), writing / f"{name}.safetensors")
+                stored = {key: value.detach().cpu().contiguous() for key, value in values.items()}
+                save_file(stored, writing / f"{name}.safetensors")
         text = json.dumps(progress, indent=1)
         (writing / "progress.json").write_text(text, encoding="utf-8", newline="\n")
         files = {file.name: file for file in writing.iterdir()}
@@ -268,7 +270,8 @@ def put_weights(
     check_shapes(model, shapes, source, names)
     check_finite(weights, source)
     for place, module in model.named_modules():
-        for name in (f"{place}.{each}" for each in getattr(module, "positive", ())):
+        positive = module.positive if isinstance(module, Positive) else ()
+        for name in (f"{place}.{each}" for each in positive):
             if name in weights and not bool((weights[name] > 0).all()):
                 raise UserError(f"{source}: {name} is not above 0")
     own = dict(model.named_parameters())
@@ -345,7 +348,3 @@ def _is_state(found: Mapping[str, Tensor], parameter: Tensor) -> bool:
         return False
     shaped = all(found[entry].shape == parameter.shape for entry in moments)
     return shaped and bool((found["exp_avg_sq"] >= 0).all()) and float(found["step"]) >= 1
-
-
-def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

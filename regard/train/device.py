@@ -20,6 +20,7 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.layers import native
 from regard.train import budget, cgroups
+from regard.types import Rounded
 
 NEAREST = {
     "float32": ("float32",),
@@ -40,9 +41,10 @@ def check(train: Any) -> None:
         return
     if train.precision == "float16":
         raise RecipeError("train.precision: float16 is for a GPU; a processor has bfloat16")
+    name = f"this processor ({processor()})" if on == "cpu" else on
     raise RecipeError(
-        f"train.precision: {train.precision!r} is not native to {_name(on)}: it would be emulated, "
-        "and many times slower. Use 'auto' or 'float32'"
+        f"train.precision: {train.precision!r} is not native to {name}: it would be emulated, and "
+        "many times slower. Use 'auto' or 'float32'"
     )
 
 
@@ -52,9 +54,13 @@ def settle(train: Any, before: Mapping[str, Any] | None = None) -> Any:
     `before` is what the last start of the run came to (`describe`): on the same kind of machine
     the memory stays as it was then, so that batches are split in the same places.
     """
-    on = available(train.device)
-    precision = _precision(on) if train.precision == "auto" else train.precision
-    precision = next(p for p in NEAREST[precision] if _has(on, p))
+    try:
+        on = pick(train.device)
+    except RecipeError:
+        on = pick("auto")
+    fastest = "bfloat16" if on == "cpu" or on.startswith("cuda") else "float32"
+    asked = fastest if train.precision == "auto" else train.precision
+    precision = next(p for p in NEAREST[asked] if _has(on, p))
     decided = dataclasses.replace(
         train, device=on, precision=precision, threads=train.threads or cores()
     )
@@ -111,21 +117,6 @@ def pick(name: str, key: str = "train.device") -> str:
     return name
 
 
-def available(name: str) -> str:
-    """The device, or the best that is there instead."""
-    try:
-        return pick(name)
-    except RecipeError:
-        return pick("auto")
-
-
-def _precision(device: str) -> str:
-    """bfloat16 where the hardware multiplies it natively."""
-    if device.startswith("cuda"):
-        return "bfloat16" if _has(device, "bfloat16") else "float16"
-    return "bfloat16" if device == "cpu" and _has(device, "bfloat16") else "float32"
-
-
 def _has(device: str, precision: str) -> bool:
     """Whether a device computes in this precision by itself."""
     kind = torch.device(device).type
@@ -140,8 +131,8 @@ def set_precision(model: nn.Module, settings: Any) -> None:
     """On a processor bfloat16 pays inside large products; tell the layers that make them."""
     if settings.device == "cpu" and settings.precision == "bfloat16":
         for module in model.modules():
-            if hasattr(module, "precision"):
-                setattr(module, "precision", torch.bfloat16)  # noqa: B010 (modules type it away)
+            if isinstance(module, Rounded):
+                module.precision = torch.bfloat16
 
 
 def cores(root: Path = Path("/")) -> int:
@@ -187,7 +178,3 @@ def features() -> str:
     """What decides the results and the speed of its products: PyTorch's vector unit, bfloat16."""
     unit = torch.backends.cpu.get_cpu_capability()
     return f"{unit}, bfloat16" if native.bfloat16() else str(unit)
-
-
-def _name(device: str) -> str:
-    return f"this processor ({processor()})" if device == "cpu" else device

@@ -21,8 +21,6 @@ import os
 import struct
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import SupportsFloat
 
 PREFIX = "events.out.tfevents."
 VARINT, DOUBLE, BYTES, FLOAT = 0, 1, 2, 5  # the wire types of protocol buffers
@@ -36,8 +34,7 @@ class Events:
     said about later updates.
     """
 
-    def __init__(self, folder: Path | str, step: int | None = None) -> None:
-        folder = Path(folder)
+    def __init__(self, folder: Path, step: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         endings = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
         number = 1 + max((int(ending) for ending in endings if ending.isdecimal()), default=0)
@@ -48,26 +45,15 @@ class Events:
             start = _field(1, VARINT, _varint(1))
             self._write(_field(2, VARINT, _varint(step + 1)) + _field(7, BYTES, start))
 
-    def scalar(self, tag: str, value: SupportsFloat, step: int) -> None:
+    def scalar(self, tag: str, value: float, step: int) -> None:
         """One point of the curve `tag`; it is in the file when this returns."""
         name = tag.encode("utf-8", errors="replace")
-        point = _field(1, BYTES, name) + _field(2, FLOAT, _single(float(value)))
+        point = _field(1, BYTES, name) + _field(2, FLOAT, _single(value))
         summary = _field(1, BYTES, point)
         self._write(_field(2, VARINT, _varint(step)) + _field(5, BYTES, summary))
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> "Events":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _write(self, fields: bytes) -> None:
         framed = record(_field(1, DOUBLE, struct.pack("<d", time.time())) + fields)
@@ -110,9 +96,8 @@ def _check(data: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the high bit says that more follow."""
-    if number < 0:
-        raise ValueError(f"a step is not negative: {number}")
+    """Seven bits a byte, the lowest first; the high bit says that more follow. `bytes` refuses a
+    negative number."""
     groups = []
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)

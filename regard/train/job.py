@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
@@ -12,10 +12,10 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
 from regard.train import budget, device, optimizer, schedule
-from regard.train.group import Group
-from regard.train.objective import Loss, Objective
 from regard.train.progress import Progress
-from regard.types import Batches, Carry, Rated
+from regard.types import Batch, Batches, Carry, Rated, Terms
+
+Loss = Callable[[Any, Batch, Carry], tuple[Terms, Carry]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,22 +83,30 @@ class Config:
             raise RecipeError("patience: it counts validations, but train.validate_every = 0")
 
 
+class Objective(nn.Module):
+    """batch, carry ↦ loss terms, new carry: a model and its loss, as the one module that is wrapped
+    for a compiler."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        return self.loss(self.model, batch, carry)
+
+
 @dataclass(kw_only=True)
 class Job:
-    """What the loop works on, and where its results go: by default, nowhere.
-
-    Of a group of processes, those of other ranks than 0 record and save nothing.
-    """
+    """What the loop works on, and where its results go: by default, nowhere."""
 
     objective: nn.Module
     batches: Batches
-    """Of a group of processes, each has its own rows of every batch (`Group.share`)."""
     optimizer: torch.optim.Optimizer
     config: Config
     seed: int
     dim: int
     device: torch.device
-    group: Group = field(default_factory=Group)
     limit: float = math.inf
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
@@ -132,30 +140,21 @@ class Job:
 
 
 def make(
-    model: nn.Module,
-    loss: Loss,
-    batches: Batches,
-    config: Config,
-    *,
-    seed: int,
-    dim: int,
-    group: Group | None = None,
+    model: nn.Module, loss: Loss, batches: Batches, config: Config, *, seed: int, dim: int
 ) -> Job:
     """The job of a new model, which is on its device, with a new optimizer.
 
     `config` is settled (`device.settle`): nothing in it is `auto`.
     """
-    group = group or Group()
     device.set_precision(model, config)
     rates = model.rates() if isinstance(model, Rated) else None
     return Job(
         objective=Objective(model, loss),
-        batches=group.share(batches),
+        batches=batches,
         optimizer=optimizer.make(config.optimizer, model.parameters(), rates),
         config=config,
         seed=seed,
         dim=dim,
         device=torch.device(config.device),
-        group=group,
         limit=budget.for_batches(config.memory, model),
     )

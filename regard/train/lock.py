@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,10 +24,12 @@ _held: dict[Path, "Hold"] = {}
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Be the only one in `folder` who writes a run, or say who is."""
-    with ExitStack() as stack:
-        _held[folder.absolute()] = stack.enter_context(Hold(folder))
-        stack.callback(_held.pop, folder.absolute())
+    hold = _held[folder.absolute()] = Hold(folder)
+    try:
         yield
+    finally:
+        del _held[folder.absolute()]
+        hold.close()
 
 
 def is_held(folder: Path) -> bool:
@@ -56,10 +58,7 @@ class Hold:
             with suppress(OSError):
                 self._handle = os.open(folder, os.O_RDONLY)
 
-    def __enter__(self) -> "Hold":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
         if self._handle is not None:
             os.close(self._handle)
@@ -67,16 +66,12 @@ class Hold:
     def check(self) -> None:
         """Raise if the folder has gone, or another has its name; a lock that was removed is taken
         again, if nobody else has."""
-        if not self._same_folder():
+        there = self._folder.is_dir() if self._handle is None else _same(self._folder, self._handle)
+        if not there:
             raise UserError(f"{self._folder} {self._fate()}")
         if not _same(self._folder / NAME, self._file.fileno()):
             before, self._file = self._file, _locked(self._folder)
             before.close()
-
-    def _same_folder(self) -> bool:
-        if self._handle is not None:
-            return _same(self._folder, self._handle)
-        return self._folder.is_dir()
 
     def _fate(self) -> str:
         """What has become of the folder, and what to do."""

@@ -1,7 +1,4 @@
-"""The training loop. It knows batches and loss terms, never a concrete model or task.
-
-Every decision goes through the job's group, so that all processes of one do the same.
-"""
+"""The training loop. It knows batches and loss terms, never a concrete model or task."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +10,7 @@ import torch
 from regard.errors import UserError
 from regard.train import health, memory
 from regard.train.budget import GB
-from regard.train.gradient import Counts, Micro, descend, gradient
+from regard.train.gradient import Micro, count, descend, gradient
 from regard.train.job import Config, Job
 from regard.train.progress import Clock, Progress
 from regard.train.signals import interruptible
@@ -47,7 +44,7 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
     state = begin(job, progress, carry)
     with interruptible() as asked:
         try:
-            while not _pause(job, state, lambda: job.group.any(asked())):
+            while not _pause(job, state, asked):
                 step(job, state)
         except BaseException:
             now = state.progress
@@ -64,8 +61,7 @@ def begin(job: Job, progress: Progress, carry: Carry = None) -> LoopState:
     team = Team(job.objective, job.config.threads, job.device)
     # What has run out of memory before the last checkpoint is not tried again.
     limit = min(job.limit / team.size, progress.memory * GB or math.inf)
-    parts = memory.Memory(job.objective, min(job.group.gather(limit)), job.autocast)
-    return LoopState(progress, carry, parts, team)
+    return LoopState(progress, carry, memory.Memory(job.objective, limit, job.autocast), team)
 
 
 def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
@@ -86,7 +82,7 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     after = progress.recorded, progress.validated, progress.finished
     unsaved = progress.update != state.saved or before != after
     if unsaved and (stop or better or _every(config.save_every, progress)):
-        if job.group.any(not _sound(job)):
+        if not _sound(job):
             _roll_back(job, state, "weights are no longer finite")
             return interrupted()
         _save(job, state)
@@ -120,9 +116,8 @@ def step(job: Job, state: LoopState) -> None:
     progress = state.progress
     micro, position = take(job, state)
     parts = [part for batch in micro for part in batch]
-    counts = Counts.over(job.group, parts)
     try:
-        sums, carry, norm = gradient(job, micro, counts, progress.update, state.carry, state.team)
+        sums, carry, norm = gradient(job, micro, progress.update, state.carry, state.team)
     except SharedDraws:  # a layer that is not ours: its draws would not be the same again
         job.optimizer.zero_grad(set_to_none=True)
         state.team.disband()
@@ -131,7 +126,7 @@ def step(job: Job, state: LoopState) -> None:
         _shrink(job, state, parts)
         return
     state.whole = False
-    finite = not job.group.any(not math.isfinite(norm))
+    finite = math.isfinite(norm)
     if finite:
         descend(job, job.rate(progress, progress.update + 1), norm)
     job.optimizer.zero_grad(set_to_none=True)
@@ -139,9 +134,10 @@ def step(job: Job, state: LoopState) -> None:
     state.carry = carry if finite else None
     progress.update, progress.position = progress.update + 1, position
     progress.refused = 0 if finite else progress.refused + 1
-    state.clock.count(sums, {name: counts.of(name) for name in sums}, counts.targets, norm)
+    counts, targets = {n: count(micro, n) for n in sums}, sum(part.targets for part in parts)
+    state.clock.count(sums, counts, targets, norm)
     state.whole = True
-    ids = _all(job, [number for part in parts for number in part.ids])
+    ids = [number for part in parts for number in part.ids]
     _report(job, progress, ids)
     if progress.refused > job.config.max_nonfinite:
         if not ids:
@@ -157,12 +153,11 @@ def take(job: Job, state: LoopState) -> tuple[Micro, Position]:
     for _ in range(job.config.accumulate):
         parts, oversized = state.memory.parts(job.batches, position, state.team.size)
         _check_accumulation(job.config, parts)
-        # A rank may have no row of a small batch.
-        micro.append([part.to(job.device) for part in parts if len(part)])
+        micro.append([part.to(job.device) for part in parts])
         position = job.batches.after(position)
         left_out += oversized
-    if ids := _all(job, left_out):
-        _leave_out(job, state.progress, ids)
+    if left_out:
+        _leave_out(job, state.progress, left_out)
     return micro, position
 
 
@@ -173,11 +168,6 @@ def _check_accumulation(config: Config, parts: list[Batch]) -> None:
             "examples of a batch are compared with each other (Batch.divisible). Set "
             "train.accumulate=1, and make the batches themselves larger (section batch)"
         )
-
-
-def _all(job: Job, ids: list[int]) -> list[int]:
-    """The examples of all ranks."""
-    return [number for rank in job.group.gather(ids) for number in rank]
 
 
 def _report(job: Job, progress: Progress, ids: list[int]) -> None:
@@ -227,7 +217,6 @@ def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
     job.optimizer.zero_grad(set_to_none=True)
     state.team.forget()
     state.memory.lower(parts)
-    state.memory.limit = min(job.group.gather(state.memory.limit))
     state.progress.memory = state.memory.limit / GB
     if job.device.type in ("cuda", "mps"):
         getattr(torch, job.device.type).empty_cache()
@@ -249,9 +238,9 @@ def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
 
 
 def _validate(job: Job, progress: Progress) -> bool:
-    """Whether the present weights are better than all before them. Rank 0 validates for all."""
+    """Whether the present weights are better than all before them."""
     job.objective.eval()
-    figures = dict(job.group.gather(job.validate() if job.group.rank == 0 else {})[0])
+    figures = dict(job.validate())
     if figures and job.config.metric not in figures:
         raise UserError(
             f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -62,14 +62,6 @@ Files = Mapping[str, Mapping[str, Any]]
 signed = checked.signed
 
 
-def _from_1(manifest: Table) -> Table:
-    """Format 1 did not say which run a checkpoint is of, nor what was recorded before it."""
-    return manifest | {"format": 2, "run": {}, "records": {}}
-
-
-UPGRADES: dict[int, Callable[[Table], Table]] = {1: _from_1}
-
-
 def write(folder: Path, paths: Mapping[str, Path], run: Files, records: Files) -> None:
     """List these files of `folder`; all of them, the list and the folder are put on the disk."""
     for path in paths.values():
@@ -93,19 +85,15 @@ def read(folder: Path) -> Table:
     if type(number) is not int or not 1 <= number <= FORMAT:
         raise ValueError(f"{NAME}: format {number}, but this version of regard reads 1 to {FORMAT}")
     checked.keys(table, NAME, {"format", "files"}, {"run", "records", "sha256"})
-    given = table
-    while table["format"] < FORMAT:
-        table = UPGRADES[table["format"]](table)
+    # Format 1 did not say which run a checkpoint is of, nor what was recorded before it.
+    found = table if number > 1 else table | {"format": FORMAT, "run": {}, "records": {}}
     for section in ("files", "run", "records"):
-        if not _is_files(table.get(section)):
+        listed = found.get(section)
+        if not isinstance(listed, dict) or not all(map(_is_entry, listed.values())):
             raise ValueError(f"{NAME}: {section!r} does not give a size and a hash for each file")
-    if number > 1 and given != signed(given):
+    if number > 1 and table != signed(table):
         raise ValueError(f"{NAME} is damaged")
-    return table
-
-
-def _is_files(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_entry, value.values()))
+    return found
 
 
 def _is_entry(entry: Any) -> bool:
@@ -157,23 +145,15 @@ def _inside(name: str) -> bool:
     return plain and bool(parts) and ".." not in parts and name[0] != "/"
 
 
-def begins(path: Path, listed: Mapping[str, Any]) -> bool:
-    """Whether a file that only grows still begins as it did."""
-    return path.is_file() and entry(path, listed["size"]) == listed
-
-
 def entry(path: Path, size: int | None = None) -> Table:
     """Size and hash of a file, or of its first `size` bytes."""
-    if size is None:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
-        return {"size": path.stat().st_size, "sha256": digest.hexdigest()}
-    digest, rest = hashlib.sha256(), size
+    wanted = path.stat().st_size if size is None else size
+    digest, rest = hashlib.sha256(), wanted
     with path.open("rb") as file:
         while rest and (block := file.read(min(rest, 1 << 20))):
             digest.update(block)
             rest -= len(block)
-    return {"size": size - rest, "sha256": digest.hexdigest()}
+    return {"size": wanted - rest, "sha256": digest.hexdigest()}
 
 
 def _unreadable(path: Path) -> str | None:
@@ -263,17 +243,14 @@ def check_kinds(folder: Path) -> None:
 
 
 def _check_kind(path: Path, status: Any, *, top: bool) -> None:
-    link = stat.S_ISLNK(status.st_mode) or _is_junction(status)
+    # A junction is Windows' older kind of link, which is a folder to all appearance.
+    junction = getattr(status, "st_reparse_tag", 0) == JUNCTION
+    link = stat.S_ISLNK(status.st_mode) or junction
     if link or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         what = "a link" if link else "neither a file nor a folder"
         raise UserError(f"{path} is {what}: a run holds its own files. Remove it, or copy it in")
     if top and status.st_size > LIMITS.get(path.suffix, status.st_size):
         raise UserError(f"{path} is larger than {LIMITS[path.suffix]:,} bytes: not a run's own")
-
-
-def _is_junction(status: object) -> bool:
-    """Windows' older kind of link, which is a folder to all appearance."""
-    return getattr(status, "st_reparse_tag", 0) == JUNCTION
 
 
 def sync(path: Path) -> None:

@@ -140,23 +140,23 @@ class Clock:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
         self._since, self._from, self._norm = self._wall, progress.tokens, 0.0
         self._sums: dict[str, Tensor | float] = dict(progress.sums)
-        self._tokens = progress.counted
         # A checkpoint of an older version has no counts: each term had all targets.
-        self._counts = dict.fromkeys(progress.sums, progress.counted) | progress.counts
+        progress.counts = dict.fromkeys(progress.sums, progress.counted) | progress.counts
 
     def count(
         self, sums: Mapping[str, Tensor], counts: Mapping[str, int], targets: int, norm: Tensor
     ) -> None:
         """Add an update: the sum and count of each term, and its targets. What was refused, and has
         no finite norm, has no part in the means."""
-        self._progress.tokens += targets
+        progress = self._progress
+        progress.tokens += targets
         self._norm = float(norm) if math.isfinite(norm) else 0.0
         if not math.isfinite(norm):
             return
         for name, total in sums.items():
             self._sums[name] = self._sums.get(name, 0.0) + total
-            self._counts[name] = self._counts.get(name, 0) + counts[name]
-        self._tokens += targets
+            progress.counts[name] = progress.counts.get(name, 0) + counts[name]
+        progress.counted += targets
 
     def stamp(self) -> None:
         """Add the time since the last stamp to the progress, and what the next record needs."""
@@ -165,17 +165,13 @@ class Clock:
         self._progress.cpu_seconds += cpu - self._cpu
         self._wall, self._cpu = wall, cpu
         self._progress.sums = {name: float(total) for name, total in self._sums.items()}
-        self._progress.counted, self._progress.counts = self._tokens, dict(self._counts)
 
     def record(self, rate: float) -> dict[str, Any]:
         self.stamp()
         progress = self._progress
         speed = (progress.tokens - self._from) / (self._wall - self._since)
-        means = {
-            name: float(total) / max(1, self._counts[name]) for name, total in self._sums.items()
-        }
-        self._since, self._from = self._wall, progress.tokens
-        self._sums, self._counts, self._tokens = {}, {}, 0
+        means = {n: total / max(1, progress.counts[n]) for n, total in progress.sums.items()}
+        self._since, self._from, self._sums = self._wall, progress.tokens, {}
         progress.sums, progress.counts, progress.counted = {}, {}, 0
         progress.recorded = progress.update
         progress.loss = means.get("nll", means.get("mse", progress.loss))

@@ -17,7 +17,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from regard.train.objective import Objective
+from regard.train.job import Objective
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -48,13 +48,14 @@ class Team:
         share = self._threads // self.size
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.size, "team", torch.set_num_threads, (share,))
+
+        def several(n: int) -> list[Result]:
+            return [work(self.objectives[n], item) for item in items[n :: self.size]]
+
         chance = torch.get_rng_state()
         torch.set_num_threads(share)  # MKL has one setting for all threads
         try:
-            begun = [
-                self._pool.submit(_several, work, objective, items[n :: self.size])
-                for n, objective in enumerate(self.objectives)
-            ]
+            begun = [self._pool.submit(several, n) for n in range(self.size)]
             wait(begun)
         finally:
             torch.set_num_threads(self._threads)
@@ -92,12 +93,6 @@ class Team:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-
-
-def _several(
-    work: Callable[[nn.Module, Item], Result], objective: nn.Module, items: Sequence[Item]
-) -> list[Result]:
-    return [work(objective, item) for item in items]
 
 
 def _twin(objective: nn.Module) -> Objective:

@@ -27,9 +27,15 @@ Checkpoint = Annotated[
     str, arg(metavar="NAME", help="final, best, last, or the number of an update")
 ]
 Flag = Annotated[bool, arg(help_behavior_hint="")]
+Folder = Annotated[Path, arg(help="The run's folder.")]
+MINE = 'A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".'
+Parts = Annotated[Path | None, arg(help=MINE, help_behavior_hint="")]
 Part = Literal["train", "validation", "test"]
 Search = Literal["beam", "greedy", "sample"]
-Engine = Literal["auto", "torch", "ctranslate2"]
+Engine = Annotated[
+    Literal["auto", "torch", "ctranslate2"],
+    arg(help="What searches: auto takes CTranslate2 where it does the same as torch."),
+]
 Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
 
 

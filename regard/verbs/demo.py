@@ -8,8 +8,9 @@ import torch
 from regard import front, plots, runs
 from regard.console.shell import command, quoted
 from regard.data import catalogue
-from regard.decoding.alignment import cross_attention
+from regard.decoding.translation import cross_attention
 from regard.examples.stored import collate
+from regard.plots import drawing
 from regard.recipe import checked
 from regard.runs import Run
 from regard.verbs import display
@@ -29,8 +30,8 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
     _, recipe = front.prepared("phrasebook", [f"data.set={name}"], folder)
     with display.waiting(f"preparing the data in {folder}"):
         run = Run.create(folder, recipe)
-    with display.training(run) as screen:
-        progress = runs.train(run, [screen.show], tick=screen.tick)
+    with display.training(run) as (show, tick):
+        progress = runs.train(run, [show], tick)
     if not progress.finished:
         display.summary(run, progress)
         return False
@@ -62,24 +63,19 @@ def draw_attention(predictor: front.Predictor, source: str, target: str, path: P
     with torch.inference_mode():
         seen = cross_attention(predictor.model, batch)
     layers = torch.stack([weights[0].mean(0) for weights in seen.values()])  # (layers, T, S)
-    plots.attention(
-        layers.numpy(),
-        task.source.positions(row),
-        task.target.positions(row),
-        path,
-        title="What each decoder layer attended to, mean over its heads",
-        panel="layer",
-    )
+    title = "What each decoder layer attended to, mean over its heads"
+    sides = task.source.positions(row), task.target.positions(row)
+    drawing.save(plots.attention(layers.numpy(), *sides, title), path)
 
 
 def _show(folder: Path, scores: Any, samples: list[dict[str, str]], picture: Path) -> None:
     say = display.results.print
-    say(f"\n{SAMPLES} of the test's sentences, none of which it was trained on:\n", markup=False)
+    say(f"\n{SAMPLES} of the test's sentences, none of which it was trained on:\n")
     for sample in samples:
         right = sample["output"] == sample["reference"]
-        say(f"  {sample['source']}\n  → {sample['output']}", markup=False)
+        say(f"  {sample['source']}\n  → {sample['output']}")
         if not right:
-            say(f"    (right: {sample['reference']})", markup=False)
+            say(f"    (right: {sample['reference']})")
     say("")
     display.scores(folder, "test", scores, None, as_json=False)
     say(
@@ -90,5 +86,4 @@ def _show(folder: Path, scores: Any, samples: list[dict[str, str]], picture: Pat
         f"  regard demo --languages en-fr\n"
         f"  regard train phrasebook model.dim=64        # what does a smaller model lose?\n"
         f"  regard data list                            # real data sets, and recipes for them",
-        markup=False,
     )

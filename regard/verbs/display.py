@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.runs import Run
     from regard.train.progress import Progress
 
+    Screen = tuple[Callable[[dict[str, Any]], None], Callable[[Progress], None]]
+
 
 class _Console(Console):
     """rich's, but that a reader who has gone away is the command line's to deal with."""
@@ -30,8 +32,8 @@ class _Console(Console):
         raise
 
 
-errors = _Console(stderr=True, highlight=False, soft_wrap=True)
-results = _Console(highlight=False, soft_wrap=True)
+errors = _Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+results = _Console(highlight=False, markup=False, soft_wrap=True)
 LIKELIHOOD = ("log_prob", "perplexity", "bits_per_character")
 
 
@@ -53,12 +55,13 @@ def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
             yield far
     else:
         yield lambda name, done, total: None
-        errors.print(f"{what}: {time.perf_counter() - start:.1f} s", markup=False)
+        errors.print(f"{what}: {time.perf_counter() - start:.1f} s")
 
 
 @contextmanager
 def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
-    """What shows records and moves with the updates: a bar on a terminal, lines elsewhere."""
+    """What is called with each record, and with the progress of each update: they move a bar on a
+    terminal, and write lines elsewhere."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
@@ -75,16 +78,9 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
             if record["kind"] == "train":
                 bar.update(task, description=_short(record))
             if not errors.is_terminal or record["kind"] != "train":
-                bar.console.print(_line(record), markup=False)
+                bar.console.print(_line(record))
 
-        yield Screen(show, lambda progress: bar.update(task, completed=progress.update))
-
-
-class Screen(NamedTuple):
-    """Two callbacks: for each record, and for each update."""
-
-    show: Callable[[dict[str, Any]], None]
-    tick: "Callable[[Progress], None]"
+        yield show, lambda progress: bar.update(task, completed=progress.update)
 
 
 def _short(record: Mapping[str, Any]) -> str:
@@ -131,12 +127,10 @@ def summary(run: "Run", progress: "Progress") -> None:
             f"score it:   {with_parts('evaluate', run.folder)}\n"
             f"use it:     {with_parts('predict', run.folder)} FILE\n"
             f"curves:     {run.folder / 'curves.png'}",
-            markup=False,
         )
     else:
         errors.print(
             f"stopped and saved at update {progress.update:,}; to go on: {resume(run.folder)}",
-            markup=False,
         )
 
 
@@ -159,9 +153,9 @@ def scores(
     width = max(map(len, found), default=0)
     for name, score in found.items():
         value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
-        results.print(f"{name:>{width}} {value:>8}   {score.signature}", markup=False)
+        results.print(f"{name:>{width}} {value:>8}   {score.signature}")
     if comparison is not None:
-        results.print(f"\n{comparison.table()}", markup=False)
+        results.print(f"\n{comparison.table()}")
 
 
 def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
@@ -173,7 +167,7 @@ def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
     total = math.fsum(line["log_prob"] or 0.0 for line in found)
     count = sum(len(line["log_probs"]) for line in found)
     if not count:
-        errors.print(f"{len(found):,} texts: there is nothing to score", markup=False)
+        errors.print(f"{len(found):,} texts: there is nothing to score")
         return
     bits = ""
     if all("characters" in line for line in found):
@@ -182,7 +176,6 @@ def likelihood(found: Sequence[Mapping[str, Any]]) -> None:
     errors.print(
         f"{len(found):,} texts, {count:,} tokens: log-probability {total:.2f}, "
         f"perplexity {perplexity(-total / count):.4f}{bits}",
-        markup=False,
     )
 
 
@@ -205,17 +198,17 @@ def data_set(entry: Mapping[str, Any], sample: Any, *, as_json: bool) -> None:
         return
     for key, value in entry.items():
         if key not in ("files", "present") and value:
-            results.print(f"{key}: {value}", markup=False)
+            results.print(f"{key}: {value}")
     for file in entry["files"]:
         here = "" if file["present"] else "   (not here)"
         size = f"{file['size']:>12,} bytes" if file["size"] else ""  # what is made here has none
-        results.print(f"  {file['name']:<34} {size}{here}".rstrip(), markup=False)
+        results.print(f"  {file['name']:<34} {size}{here}".rstrip())
     if not entry["present"]:
-        errors.print(f"to get it: regard data get {entry['name']}", markup=False)
+        errors.print(f"to get it: regard data get {entry['name']}")
     for name, lines in sample.items():
-        results.print(f"\n{name}", markup=False)
+        results.print(f"\n{name}")
         for line in lines:
-            results.print(f"  {line}", markup=False)
+            results.print(f"  {line}")
 
 
 def findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
@@ -232,12 +225,12 @@ def findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
             (f"{each.severity:<8}", styles[each.severity]), f"{each.code:<19}{each.place}"
         )
         results.print(head)
-        results.print(f"        {each.what}", markup=False)
+        results.print(f"        {each.what}")
         if each.example:
-            results.print(f"        “{each.example}”", markup=False)
+            results.print(f"        “{each.example}”")
         if each.advice and each.severity != "note":
-            results.print(f"        → {each.advice}", markup=False)
-    results.print(", ".join(f"{count} {name}" for name, count in totals.items()), markup=False)
+            results.print(f"        → {each.advice}")
+    results.print(", ".join(f"{count} {name}" for name, count in totals.items()))
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
@@ -246,5 +239,5 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequenc
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for what, *cells in table:
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        results.print("  ".join([what.ljust(widths[0]), *padded]), markup=False)
-    results.print(*["", *notes], sep="\n", markup=False)
+        results.print("  ".join([what.ljust(widths[0]), *padded]))
+    results.print(*["", *notes], sep="\n")

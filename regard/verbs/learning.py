@@ -8,7 +8,16 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from regard.errors import RecipeError
-from regard.verbs.common import INTERRUPTED, Flag, From, Maybe, Override, add_parts, say
+from regard.verbs.common import (
+    INTERRUPTED,
+    Flag,
+    From,
+    Maybe,
+    Override,
+    Parts,
+    add_parts,
+    say,
+)
 
 
 def train(
@@ -18,7 +27,7 @@ def train(
     to: Maybe[Path] = None,
     resume: Maybe[Path] = None,
     start_from: From = None,
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     profile: Flag = False,
     json: Flag = False,
 ) -> None:
@@ -38,7 +47,6 @@ def train(
         resume: A run to go on with, exactly where it stopped.
         start_from: A run whose whole model (weights and tokenizers) is trained on. For single parts
             of it, name the run in the recipe: model.encoder.weights=runs/mine.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """
@@ -69,10 +77,10 @@ def train(
         folder, loaded = front.prepared(recipe, overrides, to)
         with display.waiting(f"preparing the data in {folder}"):
             run, warnings = front.create(folder, loaded, given)
-    with display.training(run, as_json=json) as screen:
+    with display.training(run, as_json=json) as (show, tick):
         for warning in warnings:
-            screen.show(warning)
-        progress = runs.train(run, [screen.show], screen.tick)
+            show(warning)
+        progress = runs.train(run, [show], tick)
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)
@@ -85,7 +93,7 @@ def doctor(
     to: Maybe[Path] = None,
     resume: Maybe[Path] = None,
     start_from: From = None,
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """What is wrong with a recipe's data, and what training would cost: before it is spent.
@@ -105,7 +113,6 @@ def doctor(
         to: The folder that the run would be in: is its disk large enough?
         resume: A run that is to go on.
         start_from: A run whose whole model (weights and tokenizers) would be trained on.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: All findings as JSON on stdout.
     """
     _check_named(recipe)

@@ -11,8 +11,10 @@ from regard.verbs.common import (
     Checkpoint,
     Device,
     Flag,
+    Folder,
     From,
     Maybe,
+    Parts,
     add_parts,
     own_process,
     say,
@@ -21,7 +23,7 @@ from regard.verbs.common import (
 
 
 def inspect(
-    run: Positional[Path],
+    run: Positional[Folder],
     texts: Positional[tuple[str, ...]] = (),
     *,
     output: Path = Path("inspect.html"),
@@ -37,7 +39,7 @@ def inspect(
     svg: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
     device: Device = "cpu",
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """Look inside a model while it reads a text: one HTML file that needs no network.
@@ -56,7 +58,6 @@ def inspect(
       regard inspect runs/mine --heads
 
     Args:
-        run: The run's folder.
         texts: What the model is to read.
         output: The file to write.
         compare: Other runs, shown side by side with the first.
@@ -70,9 +71,6 @@ def inspect(
         beams: Hypotheses that beam search keeps.
         png: A folder for the views as PNG pictures.
         svg: A folder for the views as SVG pictures.
-        checkpoint: Which checkpoint.
-        device: Where to compute.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The names of the files written, as JSON on stdout.
     """
     from regard.inspect import pictures, report
@@ -95,7 +93,7 @@ def inspect(
         target = whole_file(Path(target)) if target else None
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
-        without_heads=without_head, search={"beams": beams}, device=device,
+        without_heads=without_head, beams=beams, device=device,
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):

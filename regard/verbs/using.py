@@ -14,8 +14,10 @@ from regard.verbs.common import (
     Device,
     Engine,
     Flag,
+    Folder,
     Maybe,
     Part,
+    Parts,
     Quantization,
     Search,
     add_parts,
@@ -35,7 +37,7 @@ WARNED = {
 
 
 def evaluate(
-    run: Positional[Path],
+    run: Positional[Folder],
     *,
     part: Part = "test",
     search: Maybe[Search] = None,
@@ -50,7 +52,7 @@ def evaluate(
     quantization: Quantization = "float32",
     shortlist: Flag = False,
     output: Maybe[Path] = None,
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """Score a run on the part of the data that it has not seen.
@@ -61,22 +63,17 @@ def evaluate(
       regard evaluate runs/mine --baseline runs/other
 
     Args:
-        run: The run's folder.
         part: Which part of the recipe's data.
         search: How outputs are found, if not as the recipe says.
         beams: Hypotheses that beam search keeps.
         length_penalty: Exponent of the length by which a score is divided.
         choices: A file of all that may be written, one text to a line; none: anything may.
         baseline: Another run: is the difference more than chance? (paired bootstrap)
-        checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it.
-        device: Where to compute.
-        engine: What searches: auto takes CTranslate2 where it does the same as torch.
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         output: A file for the outputs, one line each.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: Scores as JSON on stdout.
     """
     from regard.verbs import display
@@ -119,7 +116,7 @@ def compare(
     batch: int = 64,
     device: Device = "cpu",
     engine: Engine = "auto",
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """Runs side by side: quality with 95 % intervals, by length, size, speed, cost, learning.
@@ -134,11 +131,7 @@ def compare(
         picture: A file for a picture, .png or .svg: learning curves, quality, quality by length,
             for language models how far back gradients reach.
         samples: How often the part is drawn anew (bootstrap) for the intervals.
-        checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it.
-        device: Where to compute.
-        engine: What searches: auto takes CTranslate2 where it does the same as torch.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: All of it as JSON on stdout.
     """
     from regard import compare as comparing
@@ -161,7 +154,7 @@ def compare(
 
 
 def predict(
-    run: Positional[Path],
+    run: Positional[Folder],
     file: Positional[Maybe[Path]] = None,
     *,
     search: Maybe[Search] = None,
@@ -183,7 +176,7 @@ def predict(
     engine: Engine = "auto",
     quantization: Quantization = "float32",
     shortlist: Flag = False,
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """Predict for each line of a file, or of standard input: one line out for each line in.
@@ -197,7 +190,6 @@ def predict(
       regard predict runs/etth1-linear series.csv > forecast.csv
 
     Args:
-        run: The run's folder.
         file: A text file, UTF-8; standard input otherwise. A forecast reads all of a CSV file as
             one input and writes CSV: the rows that follow its end.
         search: How outputs are found, if not as the recipe says.
@@ -214,15 +206,11 @@ def predict(
         length: Most tokens of an output, if not as the recipe says; where the input's length
             bounds them, only fewer.
         format: Text alone, or one JSON object a line: scores, tokens, alignment, status.
-        checkpoint: Which checkpoint.
         batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
             each line is answered before the next is read.
-        device: Where to compute.
-        engine: What searches: auto takes CTranslate2 where it does the same as torch.
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The same as --format jsonl.
     """
     from regard.verbs import display
@@ -254,14 +242,14 @@ def predict(
 
 
 def score(
-    run: Positional[Path],
+    run: Positional[Folder],
     files: Positional[tuple[Path, ...]] = (),
     *,
     part: Part = "test",
     format: Literal["text", "jsonl"] = "text",
     checkpoint: Checkpoint = "final",
     device: Device = "cpu",
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """How likely the model finds given texts: log-probability and perplexity of each.
@@ -272,16 +260,12 @@ def score(
       regard score runs/language-model text.txt
 
     Args:
-        run: The run's folder.
         files: A text file of inputs and one of outputs, as many lines, or for a model that
             reads nothing one of texts alone; without files, a part of the recipe's data.
         part: Which part of the recipe's data, if no files are given.
         format: Columns (log-probability, perplexity, and bits per character for a model that
             reads nothing), or one JSON object a line. Where there is nothing to score, such as a
             sentence without a known tag: "-", or null.
-        checkpoint: Which checkpoint.
-        device: Where to compute.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: The same as --format jsonl.
     """
     from regard.verbs import display
@@ -321,14 +305,14 @@ def _tell(statuses: Sequence[str]) -> None:
 
 
 def export(
-    run: Positional[Path],
+    run: Positional[Folder],
     folder: Positional[Path],
     *,
     to: Literal["ctranslate2"] = "ctranslate2",
     quantization: Quantization = "int8",
     shortlist: Flag = False,
     checkpoint: Checkpoint = "final",
-    parts: Maybe[Path] = None,
+    parts: Parts = None,
     json: Flag = False,
 ) -> None:
     """Write a model in a form that runs without regard, and check that it says the same.
@@ -338,14 +322,11 @@ def export(
       regard export runs/mine shipped --to ctranslate2 --quantization float32
 
     Args:
-        run: The run's folder.
         folder: The new folder; its README.md says how to use it.
         to: The form.
         quantization: The numbers that it computes with.
         shortlist: Add a list of the likely words for each word: faster, as good, but a sentence's
             output can depend on those beside it.
-        checkpoint: Which checkpoint.
-        parts: A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".
         json: Machine-readable output on stdout.
     """
     from dataclasses import asdict

@@ -41,8 +41,8 @@ class Stopped(Exception):
 def no_pictures() -> Iterator[None]:
     """They take longer to draw than these models to train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.plots.curves", lambda records, path: None)
-        patch.setattr("regard.tasks.forecast.series_plots.forecast", lambda *a, **k: None)
+        patch.setattr("regard.runs.finishing.draw", lambda folder, records: None)
+        patch.setattr("regard.tasks.forecast.Task._draw", lambda *_: None)
         yield
 
 

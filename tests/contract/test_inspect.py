@@ -11,8 +11,8 @@ from regard.errors import RecipeError
 from regard.inspect import report
 from regard.inspect.capture import capture
 from regard.inspect.pictures import DRAWN
-from regard.inspect.readers import read
 from regard.inspect.reading import Reading
+from regard.inspect.views import read
 from regard.model import Model
 from regard.recipe.parts import kinds, module
 from regard.runs import Run

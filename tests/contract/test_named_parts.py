@@ -40,7 +40,7 @@ def table(task: str, **model: Any) -> dict[str, Any]:
 
 
 def weights(run: Run) -> dict[str, torch.Tensor]:
-    return run.whole("final").weights()
+    return run.find("final").weights()
 
 
 @pytest.mark.parametrize("task", MODELS)

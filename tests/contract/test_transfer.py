@@ -52,7 +52,7 @@ def begun(run: Run) -> dict[str, Tensor]:
 
 
 def saved(run: Run) -> dict[str, Tensor]:
-    return run.whole("final").weights()
+    return run.find("final").weights()
 
 
 def part(weights: dict[str, Tensor], key: str) -> dict[str, Tensor]:
@@ -154,7 +154,7 @@ def test_weights_that_are_lost_before_the_beginning_are_missed(base: Run, tmp_pa
 def test_weights_that_are_not_those_of_the_recipe_are_refused(base: Run, tmp_path: Path):
     made = recipe(tmp_path, encoder=BLOCKS | {"weights": str(base.folder)})
     run = Run.create(tmp_path / "run", made)
-    checkpoint.save(run.start.folder, saved(base), {})
+    checkpoint.save(run.folder / "start", saved(base), {})
     with pytest.raises(UserError, match=r"start/model\.safetensors is damaged"):
         train(run)
     with pytest.raises(UserError, match=r"start is of another model: lacks \[\], has \['head"):

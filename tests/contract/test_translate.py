@@ -14,7 +14,7 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding import translation
 from regard.errors import RecipeError, UserError
 from regard.examples import stored
-from regard.inspect.readers import read
+from regard.inspect.views import read
 from regard.interop.export import export
 from regard.recipe import config
 from regard.runs import Run

@@ -284,14 +284,15 @@ def serve() -> None:
     import regard
     from regard import plots
     from regard.interop import conversion
-    from regard.plots import series as series_plots
+    from regard.plots import drawing, series as series_plots
     from tests.fault import tiny
 
     torch.set_num_threads(1)
     conversion.missing()  # imports it, if it is there
-    plots.curves = lambda records, path: None  # a picture takes longer than the training
-    plots.matrix = lambda *_: None
-    series_plots.forecast = lambda *_, **__: None
+    # A picture takes longer than the training.
+    for room, name in ((plots, "curves"), (plots, "matrix"), (series_plots, "forecast")):
+        setattr(room, name, lambda *_, **__: None)
+    drawing.save = lambda *_: None
     with tempfile.TemporaryDirectory() as folder:
         for kind in tiny.KINDS:  # so that whatever is imported late is imported, too
             recipe = tiny.write(kind, Path(folder) / kind)

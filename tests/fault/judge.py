@@ -199,15 +199,25 @@ def progress(before: Path, now: Path) -> None:
     must(max([*updates, *map(int, table["scores"])]) <= table["update"])
 
 
+NUMBERS = {
+    "beta1", "beta2", "clip", "dropout", "end", "epsilon", "factor", "feedforward_dropout",
+    "learning_rate", "length_penalty", "level", "memory", "rate", "rollback_factor", "scale",
+    "smoothing", "temperature", "test", "top_p", "train", "unknown", "validation", "warmup",
+    "weight_decay", "word_dropout",
+}  # fmt: skip
+"""Keys of a recipe that need not be whole: one that is has no point in the file."""
+
+
 def recipe(before: Path, now: Path) -> None:
     """Types alone, and what no key can be: the ranges are many, and the recipes' own matter."""
     old, table = (_flat(tomllib.loads(path.read_bytes().decode())) for path in (before, now))
     must(table.keys() <= old.keys())
     for key, value in table.items():
         was = type(old[key])
-        must(type(value) is was or (was is float and type(value) is int))
+        any_number = was is float or key.rpartition(".")[2] in NUMBERS or key == "search.patience"
+        must(type(value) is was or (any_number and {type(value), was} == {int, float}))
         must(was is not list or all(type(each) is str for each in value))
-        must(was is not float or math.isfinite(value))
+        must(type(value) is not float or math.isfinite(value))
         must(was not in (int, float) or abs(value) < 2**63)
         must("\0" not in "".join(value if was is list else [value] if was is str else []))
 

@@ -95,12 +95,12 @@ def columns(path: Path, report: Report) -> Iterable[str]:
 
 def labelled(path: Path, report: Report, **options: str) -> Iterable[str]:
     found = texts([path], ("label", "text"), SKIP, report, **options)  # type: ignore[arg-type]
-    return ("|".join((*each.labels, each.text)) for each in found)
+    return ("|".join((*each.labels, each.value)) for each in found)
 
 
 def tagged(path: Path, report: Report) -> Iterable[str]:
     found = sentences([path], (), SKIP, report, "train")
-    return (" ".join(f"{w}/{t}" for w, t in zip(s.words, s.tags, strict=True)) for s in found)
+    return (" ".join(f"{w}/{t}" for w, t in zip(s.value, s.labels, strict=True)) for s in found)
 
 
 def pair(n: int) -> str:
@@ -248,7 +248,7 @@ def test_fasta(tmp_path: Path, amount: Amount, tally: Tally):
         report = Report()
         found = list(sentences(paths, (), SKIP, report, "train"))
         assert [each.line for each in found] == [2 * n + 1 for n in range(40) if n not in hit]
-        assert all("".join(each.words) == "ACDEF" for each in found)
+        assert all("".join(each.value) == "ACDEF" for each in found)
         places = {(paths[side], 2 * n + part + 1) for n, (side, part) in hit.items()}
         told = {(each.path, each.line) for kept in report.findings.values() for each in kept}
         assert places <= told

@@ -17,9 +17,8 @@ from regard.model import build
 from regard.recipe import config
 from regard.runs import Run
 from regard.train import budget, loop, memory, optimizer, schedule
-from regard.train.job import Config, Job
+from regard.train.job import Config, Job, Objective
 from regard.train.memory import Memory
-from regard.train.objective import Objective
 from regard.train.progress import Progress
 from regard.types import Position
 from tests.fault import tiny

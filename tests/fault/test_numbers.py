@@ -15,7 +15,7 @@ from regard import plots
 from regard.errors import UserError
 from regard.runs import Run
 from regard.train import budget, checkpoint, loop
-from regard.train.objective import Objective
+from regard.train.job import Objective
 from regard.train.progress import Progress
 from regard.types import Term
 from tests.fault import tiny

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,7 @@ def test_a_lock_that_another_has_taken_meanwhile_ends_the_first(tmp_path: Path):
     folder.mkdir()
     with lock.held(folder):
         (folder / lock.NAME).unlink()
-        with lock.Hold(folder), pytest.raises(UserError, match="in use by process"):
+        with closing(lock.Hold(folder)), pytest.raises(UserError, match="in use by process"):
             lock.check(folder)
 
 

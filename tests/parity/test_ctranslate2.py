@@ -174,13 +174,16 @@ def test_unsupported_models_are_refused_with_the_reason(tmp_path: Path):
         (Part("beam", beam.Config()), {"device": "cuda:1"}, "cuda:1"),
     ],
 )
-def test_auto_takes_it_where_it_does_the_same(search: Part, options: Any, reason: str | None):
+def test_auto_takes_it_where_it_does_the_same(
+    search: Part, options: Any, reason: str | None, monkeypatch: pytest.MonkeyPatch
+):
     recipe, sizes = recipe_of(), texts(TARGETS, SOURCES)
     found = ctranslate2.obstacle(recipe, sizes, search, **options)
     assert found is None if reason is None else reason in str(found)
-    chosen = ctranslate2.choose(recipe, sizes, search, available=True, **options)
+    chosen = ctranslate2.choose(recipe, sizes, search, **options)
     assert chosen == ("ctranslate2" if reason is None else "torch")
-    assert ctranslate2.choose(recipe, sizes, search, available=False, **options) == "torch"
+    monkeypatch.setattr(ctranslate2, "missing", lambda: "it is not installed")
+    assert ctranslate2.choose(recipe, sizes, search, **options) == "torch"
 
 
 @pytest.mark.parametrize("minimum", [0, 5])

@@ -14,7 +14,7 @@ from regard import cli, compare
 from regard.compare import Comparison, Entry, by_length, learning_curves
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score, statistic
-from regard.plots.comparison import comparison_figure
+from regard.plots.comparison import comparison
 from tests import corpus
 
 SMALL = ("train.updates=12", "train.validate_every=6", "train.save_every=6", "train.log_every=3")
@@ -256,7 +256,7 @@ def test_the_picture_has_a_panel_for_each_figure_and_whiskers_for_intervals():
     one, two = entry("one", "x"), entry("two", "x")
     curves = {"nll": {"one": ([1, 2], [3.0, 2.0]), "two": ([1, 4], [3.0, 1.0])}}
     bars = {"bleu, by length": {e.run: e.lengths for e in (one, two)}}
-    figure = comparison_figure(["one", "two"], curves, bars)
+    figure = comparison(["one", "two"], curves, bars)
     assert len(figure.axes) == 2
     panels: list[Any] = list(figure.axes)
     drawn, quality = panels
@@ -266,7 +266,7 @@ def test_the_picture_has_a_panel_for_each_figure_and_whiskers_for_intervals():
     ends = np.array([segment for each in whiskers for segment in each.get_segments()])[..., 1]
     assert ends.tolist() == [[29, 32], [29, 32]]
     with pytest.raises(UserError, match="no picture"):
-        comparison_figure(["one"], {}, {})
+        comparison(["one"], {}, {})
 
 
 def test_how_far_the_gradient_reaches_is_told_as_a_part_of_where_it_begins():
@@ -276,7 +276,7 @@ def test_how_far_the_gradient_reaches_is_told_as_a_part_of_where_it_begins():
     rows = {row[0]: row[1:] for row in told.rows()}
     assert rows["gradient left 10 back"] == ("9.8e-04", "")
     assert rows["gradient left 99 back"] == (f"{0.5**99:.1e}", "")
-    [panel] = comparison_figure(["one", "two"], {}, {}, {"one": norms}).axes
+    [panel] = comparison(["one", "two"], {}, {}, {"one": norms}).axes
     [line] = panel.lines
     assert np.array(line.get_ydata()).tolist() == [0.5**n for n in range(100)]
     assert panel.get_yscale() == "log"

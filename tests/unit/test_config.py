@@ -317,6 +317,12 @@ def test_a_resolved_recipe_reads_as_itself(folder: Path, tmp_path: Path):
     assert config.dump(config.load(again)) == config.dump(first)
 
 
+def test_a_whole_number_is_written_as_it_was_given(folder: Path):
+    changes = ("train.schedule.warmup=4000", "train.clip=0.5")
+    written = config.dump(config.load(folder / "recipe.toml", changes))
+    assert "\nwarmup = 4000\n" in written and "\nclip = 0.5\n" in written
+
+
 def test_a_table_is_a_recipe_too(folder: Path, monkeypatch: pytest.MonkeyPatch):
     table = tomllib.loads(corpus.RECIPE)
     before = tomllib.loads(corpus.RECIPE)

@@ -2,7 +2,7 @@
 
 import math
 from itertools import product
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.continuation import CHUNK, Asked, follow, read
+from regard.decoding.continuation import CHUNK, Continuer, read
 from regard.inspect.intervene import Position, intervene
 from regard.model import Config, Model, build
 from regard.recipe.parts import Part, module
@@ -58,10 +58,6 @@ def prompts(*lengths: int) -> list[list[int]]:
     return [[START, *torch.randint(END, 7, (n,), generator=chance).tolist()] for n in lengths]
 
 
-def asked(length: int, window: int | None = None) -> Asked:
-    return Asked(length=length, end=END, forbidden=FORBIDDEN, window=window)
-
-
 def ask(
     model: Model, texts: list[list[int]], module_: ModuleType, length: int, **options: Any
 ) -> list[list[Hypothesis]]:
@@ -69,7 +65,10 @@ def ask(
     numbers = options.pop("numbers", range(len(texts)))
     kind = module_.__name__.rpartition(".")[2]
     search = Part(kind, module_.Config(**options))
-    return follow(model, texts, numbers, search, asked(length, window))
+    by: Any = SimpleNamespace(end=END, unwritten=FORBIDDEN)
+    continuer = Continuer(model, by, START, window, ends=True)
+    assert all(text[0] == START for text in texts)
+    return continuer.follow([text[1:] for text in texts], numbers, search, length)
 
 
 def chances(

@@ -10,7 +10,7 @@ import pytest
 import regard
 from regard.data import catalogue, derived
 from regard.errors import RecipeError, UserError
-from regard.metrics import text as text_metrics
+from regard.metrics.text import Evaluation
 
 DICTIONARY = """\
 a AH0
@@ -186,7 +186,7 @@ ANSWERS = [["K EY T", "K AE T"], ["D AO G"], ["B IY", "B EH IY Z"]]
 
 
 def test_any_of_the_answers_is_right_and_the_nearest_counts():
-    found = text_metrics.scores(["line_error_rate", "per", "nbest", "exact"], OUTPUTS, ANSWERS)
+    found = Evaluation().scores(OUTPUTS, ANSWERS, ["line_error_rate", "per", "nbest", "exact"])
     assert list(found) == ["line_error_rate", "per", "nbest", "exact"]
     assert found["line_error_rate"].value == pytest.approx(100 / 3)
     assert found["per"].value == pytest.approx(100 * 1 / (3 + 3 + 2))
@@ -196,7 +196,7 @@ def test_any_of_the_answers_is_right_and_the_nearest_counts():
 
 
 def test_intervals_of_errors_are_those_of_what_is_right():
-    found = text_metrics.scores(["exact", "line_error_rate"], OUTPUTS, ANSWERS, samples=100)
+    found = Evaluation().scores(OUTPUTS, ANSWERS, ["exact", "line_error_rate"], samples=100)
     right, wrong = found["exact"], found["line_error_rate"]
     assert right.low is not None and right.high is not None
     assert (wrong.low, wrong.high) == (100 - right.high, 100 - right.low)
@@ -204,8 +204,8 @@ def test_intervals_of_errors_are_those_of_what_is_right():
 
 def test_case_is_ignored_where_that_is_asked_for():
     keys = ["exact", "nbest", "cer"]
-    strict = text_metrics.scores(keys, [["Cat"]], [["cat"]])
-    lower = text_metrics.scores(keys, [["Cat"]], [["cat"]], lowercase=True)
+    strict = Evaluation().scores([["Cat"]], [["cat"]], keys)
+    lower = Evaluation(lowercase=True).scores([["Cat"]], [["cat"]], keys)
     assert [strict[key].value for key in keys] == [0, 0, pytest.approx(100 / 3)]
     assert [lower[key].value for key in keys] == [100, 100, 0]
 
@@ -239,7 +239,7 @@ def recipe(folder: Path, **evaluation: Any) -> dict[str, Any]:
 
 def test_letters_become_phonemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Each letter has its sound; c has two, and either is right."""
-    monkeypatch.setattr("regard.plots.curves", lambda records, path: None)
+    monkeypatch.setattr("regard.runs.finishing.draw", lambda folder, records: None)
     letters = [a + b + c for a in "abc" for b in "dei" for c in "ou"]
     rows = [(" ".join(w), " ".join(w.upper())) for w in letters]
     both = [(s, f"{t} | {t.replace('C', 'K')}" if "C" in t else t) for s, t in rows]

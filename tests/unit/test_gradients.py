@@ -1,15 +1,13 @@
 """The gradient on its way back through time, and its picture."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from regard import model, plots
+from regard import model
 from regard.decoders import rnn, transformer
 from regard.decoding.translation import collate
 from regard.encoders import rnn as encoding
@@ -139,23 +137,3 @@ def test_an_unknown_place_is_refused(place: str) -> None:
     net, batch = language_model("rnn", rnn.Config()), a_batch(3)
     with pytest.raises(UserError, match=rf"'{place}' is no place .* decoder\.layer\.0\.state"):
         gradient_norms(lambda: last_symbol(net, batch), place)
-
-
-def test_lines_are_where_their_values_are(tmp_path: Path) -> None:
-    groups = {"rnn": [1e-8, 1e-4, 1.0], "lstm": [0.0, 0.5], "one": [2.0]}
-    figure = plots.lines_figure(groups, "Gradient", "position", "norm", log=True)
-    ax = figure.axes[0]
-    points = [(np.array(a.get_xdata()), np.array(a.get_ydata())) for a in ax.get_lines()]
-    np.testing.assert_array_equal(points[0], [[1, 2, 3], [1e-8, 1e-4, 1.0]])
-    np.testing.assert_array_equal(points[1], [[1, 2], [np.nan, 0.5]])
-    assert ax.get_yscale() == "log"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rnn", "lstm", "one"]
-    assert plots.lines_figure(groups, "t", "x", "y").axes[0].get_yscale() == "linear"
-    assert not plots.lines_figure({"a": [1.0]}, "t", "x", "y").legends
-    many = plots.lines_figure({str(n): [1.0, 2.0] for n in range(20)}, "t", "x", "y")
-    assert len({(a.get_color(), a.get_linestyle()) for a in many.axes[0].get_lines()}) == 20
-    with pytest.raises(UserError, match="no line to draw"):
-        plots.lines_figure({"a": []}, "t", "x", "y")
-    plots.lines(groups, tmp_path / "lines.svg", "Gradient", "position", "norm", log=True)
-    drawn = (tmp_path / "lines.svg").read_text()
-    assert "Gradient" in drawn and "10⁻⁴" in drawn and "mathdefault" not in drawn

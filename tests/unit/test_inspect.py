@@ -340,7 +340,7 @@ def test_integrated_gradients_agree_with_captum():
     ours = integrated_gradients(function, x, torch.zeros_like(x), points=50)
     theirs = captum.IntegratedGradients(function).attribute(x[None], n_steps=50)[0]
     torch.testing.assert_close(ours, theirs.to(ours.dtype), atol=1e-4, rtol=1e-3)
-    whole = attribute(model, given, 3, 5)
+    whole = attribute(model, given, 3, 5, likely)
     torch.testing.assert_close(whole.source.sum(), ours[:S].sum(), atol=0.05, rtol=0.02)
 
 

@@ -17,7 +17,7 @@ from regard.errors import UserError
 from regard.inspect import report
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import WithoutHead, intervene
-from regard.inspect.readers import read
+from regard.inspect.views import read
 from regard.runs import Run
 from tests import small_runs
 

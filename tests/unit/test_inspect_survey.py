@@ -11,9 +11,9 @@ from regard import cli
 from regard.errors import UserError
 from regard.inspect import pictures, report
 from regard.inspect.intervene import WithoutHead, intervene
-from regard.inspect.readers import read
 from regard.inspect.reading import Reading
 from regard.inspect.survey import _measures, examples, likelihood, survey
+from regard.inspect.views import read
 from regard.runs import Run
 from tests import small_runs
 

@@ -40,12 +40,12 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
 
 def tagged(*paths: Path, columns=(), policy=Policy(), report=None, part="train", real=False):  # noqa: B008
     found = sentences(paths, columns, policy, report or Report(), part, real=real)
-    return [(each.line, list(each.words), list(each.tags)) for each in found]
+    return [(each.line, list(each.value), list(each.labels)) for each in found]
 
 
 def labelled(path: Path, columns=(), policy=Policy(), report=None, **options):  # noqa: B008
     found = texts([path], columns, policy, report or Report(), **options)
-    return [(each.line, each.text, list(each.labels)) for each in found]
+    return [(each.line, each.value, list(each.labels)) for each in found]
 
 
 def jsonl(*records) -> str:
@@ -162,7 +162,7 @@ def test_files_of_a_part_are_of_the_part_altogether(tmp_path):
 
     def read(part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
         for each in texts(own.paths(part), (), policy, report):
-            yield Example((each.path,), each.line, (each.text, each.labels))
+            yield Example((each.path,), each.line, (each.value, each.labels))
 
     fields = {"text": text.Field("source", tokenizers.Config())}
     plan = Plan(fields=fields, data=own, read=read, held_out=held_out)

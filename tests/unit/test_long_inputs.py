@@ -7,7 +7,7 @@ import pytest
 
 from regard import front
 from regard.errors import RecipeError, UserError
-from regard.inspect.readers import read
+from regard.inspect.views import read
 from regard.recipe.config import from_table
 from regard.runs import Run
 from tests import small_runs

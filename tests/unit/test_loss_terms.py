@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.train import loop, memory, optimizer, schedule
-from regard.train.job import Config, Job
+from regard.train.job import Config, Job, Objective
 from regard.train.memory import Memory
-from regard.train.objective import Objective
 from regard.train.progress import Clock, Progress
 from regard.types import ALL, Batch, Position, Term
 

@@ -98,20 +98,16 @@ def test_no_warning_about_tokenised_text(caplog: pytest.LogCaptureFixture):
 
 
 @pytest.mark.parametrize(
-    ("hypotheses", "references", "options", "words"),
+    ("hypotheses", "references", "words"),
     [
-        (["a"] * 3, ["a"] * 2, {}, ["3 hypotheses", "2 references"]),
-        ([], [], {}, ["nothing to score"]),
-        (["a", "b"], [["a"], []], {}, ["line 2"]),
-        (["a"], ["a"], {"tokenize": "13b"}, ["13b", "13a"]),
-        (["a"], ["a"], {"tokenize": "flores200"}, ["flores200"]),  # would be downloaded
-        (["a"], ["a"], {"metrics": ["blue"]}, ["blue", "bleu"]),
-        (["a"], ["a"], {"samples": 10, "seed": 0}, ["seed 0"]),  # sacrebleu's word for no seed
+        (["a"] * 3, ["a"] * 2, ["3 hypotheses", "2 references"]),
+        ([], [], ["nothing to score"]),
+        (["a", "b"], [["a"], []], ["line 2"]),
     ],
 )
-def test_mistakes_are_named(hypotheses, references, options, words):
+def test_mistakes_are_named(hypotheses, references, words):
     with pytest.raises(UserError) as error:
-        translation(hypotheses, references, **options)
+        translation(hypotheses, references)
     assert all(word in str(error.value) for word in words)
 
 
@@ -140,12 +136,11 @@ def test_paired_bootstrap_tells_worse_from_equal(monkeypatch: pytest.MonkeyPatch
     assert os.environ["SACREBLEU_SEED"] == "7"
 
 
-def test_paired_bootstrap_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch):
+def test_paired_bootstrap_is_always_the_same(monkeypatch: pytest.MonkeyPatch):
     systems = {"a": without("red", 4), "b": without("little", 3)}
-    once = paired_bootstrap(systems, LINES, samples=50, seed=3)
+    once = paired_bootstrap(systems, LINES, samples=50)
     monkeypatch.setenv("SACREBLEU_SEED", "none")
-    assert paired_bootstrap(systems, LINES, samples=50, seed=3) == once
-    assert paired_bootstrap(systems, LINES, samples=50, seed=4) != once
+    assert paired_bootstrap(systems, LINES, samples=50) == once
 
 
 def test_table_says_all():
@@ -172,10 +167,6 @@ def test_intervals_stay_within_what_scores_can_be():
 def test_paired_bootstrap_names_the_short_system():
     with pytest.raises(UserError, match=r"59 hypotheses of new, but 60 references"):
         paired_bootstrap({"base": LINES, "new": LINES[1:]}, LINES)
-    with pytest.raises(UserError, match="no system"):
-        paired_bootstrap({}, LINES)
-    with pytest.raises(UserError, match="exact"):
-        paired_bootstrap({"base": LINES}, LINES, metrics=["exact"])
 
 
 @pytest.mark.parametrize(
@@ -186,7 +177,7 @@ def test_paired_bootstrap_names_the_short_system():
         ("sitting", "kitten", "character", "CER", 3 / 6),
         (" ab", "a b", "character", "CER", 1 / 3),
         ("HH AH L OW", "HH EH L OW", "phoneme", "PER", 1 / 4),
-        ("a b c", "x", "token", "token error rate", 3),
+        ("a b c", "x", "phoneme", "PER", 3),
     ],
 )
 def test_error_rate_by_hand(hypothesis, reference, unit, name, rate):
@@ -245,31 +236,28 @@ def test_error_rate_is_the_textbooks(pairs):
     rate = 100 * edits / sum(map(len, references))
     assert error_rate(hypotheses, references, "character").value == pytest.approx(rate)
     spaced = [[" ".join(text) for text in texts] for texts in (hypotheses, references)]
-    assert error_rate(spaced[0], spaced[1], "token").value == pytest.approx(rate)
+    assert error_rate(spaced[0], spaced[1], "phoneme").value == pytest.approx(rate)
 
 
 def test_accuracy_of_anything_that_can_be_compared():
     assert accuracy([1, 2, 3, 4], [1, 2, 0, 0]).value == 50
     assert accuracy(np.array([1, 2]).tolist(), [1, 2]).value == 100
     assert accuracy(["pos", "neg"], ["neg", ["neg", "neutral"]]).value == 50
-    score = accuracy(["a"] * 90 + ["b"] * 10, ["a"] * 100, samples=500)
-    assert score.value == 90
-    assert score.low is not None and score.high is not None
-    assert 80 < score.low < 90 < score.high < 98
+    assert accuracy(["a"] * 90 + ["b"] * 10, ["a"] * 100).value == 90
     with pytest.raises(UserError, match="2 hypotheses, but 1"):
         accuracy([1, 2], [1])
 
 
 def test_bootstrap_interval_of_a_coin():
     values = [0.0, 1.0] * 200  # deviation of the mean: 0.5 / √400
-    low, high = bootstrap(values, seed=1)
+    low, high = bootstrap(values)
     assert low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.006)
     assert high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.006)
-    assert bootstrap(values, seed=1) == (low, high) != bootstrap(values, seed=2)
+    assert bootstrap(values) == (low, high)
 
 
 def test_bootstrap_of_what_does_not_vary():
-    assert bootstrap([3.0] * 5, seed=1) == (3.0, 3.0)
+    assert bootstrap([3.0] * 5) == (3.0, 3.0)
     lengths = [1, 2, 3, 40]
     assert bootstrap([length / 2 for length in lengths], counts=lengths) == (0.5, 0.5)
     assert bootstrap([0.0, 1.0], counts=[0, 2]) == (0.5, 0.5)  # the draws without a count are void

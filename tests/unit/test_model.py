@@ -1,6 +1,7 @@
 """Where the parts meet: sizes of the known models, tied weights, absent parts."""
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -350,11 +351,38 @@ def test_every_weight_is_drawn_and_every_one_learns() -> None:
             assert parameter.grad is not None and parameter.grad.count_nonzero() > 0, name
 
 
-def test_what_the_data_lacks_is_refused_where_the_run_is_made(tmp_path: Path) -> None:
-    """Translation has no characters of words, which only its data could say."""
-    model = {"input": {"kind": "words"}, "tie": "output"}
-    recipe = recipes.from_table(small_runs.table("translate", model, tmp_path / "data"))
-    what = "model.input.kind: 'words' reads characters, but the field 'source' has tokens"
-    with pytest.raises(RecipeError, match=what):
-        Run.create(tmp_path / "run", recipe)
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize(
+    ("task", "kind", "what"),
+    [
+        ("translate", "words", "reads characters, but the field 'source' has tokens"),
+        ("translate", "series", "reads length, but the field 'source' has tokens"),
+        ("classify", "series", "reads length, but the field 'source' has tokens"),
+        ("tag", "series", "reads length, but the field 'source' has tokens"),
+        ("forecast", "tokens", "reads no series of numbers"),
+    ],
+)
+def test_an_input_that_its_field_does_not_suit_is_refused_without_data(
+    task: str, kind: str, what: str, tmp_path: Path
+) -> None:
+    table = small_runs.table(task, {"input": {"kind": kind}, "tie": "output"}, tmp_path / "data")
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(RecipeError, match=f"recipe: model.input.kind: '{kind}' {what}$"):
+        recipes.from_table(table)
+
+
+@pytest.mark.parametrize("task", small_runs.TASKS)
+def test_the_names_of_sizes_are_those_that_are_known_after_learning(
+    task: str, tmp_path: Path
+) -> None:
+    recipe = recipes.from_table(small_runs.table(task, {}, tmp_path / "data"))
+    before = module("tasks", task).plan(recipe.task).fields
+    run = Run.create(tmp_path / "run", recipe)
+    for name, field in run.task.fields.items():
+        assert tuple(before[name].size_names) == tuple(field.size_names) == tuple(field.size)
+
+
+@pytest.mark.parametrize("kind", ["labels", "bag"])
+def test_only_fields_that_a_task_can_read_are_to_be_chosen(kind: str, tmp_path: Path) -> None:
+    table = small_runs.table("classify", {}, tmp_path / "data") | {"source": {"kind": kind}}
+    with pytest.raises(RecipeError, match=f"source.kind: '{kind}' is not one of text[ ;]"):
+        recipes.from_table(table)

@@ -11,7 +11,7 @@ from regard import cli, front
 from regard.checks import labels as doctor
 from regard.data import files
 from regard.doctor.examination import plan_of
-from regard.doctor.reading import Files, read
+from regard.doctor.reading import read
 from regard.errors import UserError
 from regard.recipe.config import from_table
 from regard.runs import Run
@@ -102,7 +102,7 @@ def test_the_doctor_tells_new_labels_from_those_of_a_test(tmp_path: Path):
     table["data"] |= {"test": ["test.tsv"]}
     plan = plan_of(from_table(table))
     names: list[files.Part] = ["train", "test"]
-    parts = [part for name in names if (part := read(plan, Files(plan), name, 99)[0])]
+    parts = [part for name in names if (part := read(plan, {}, name, 99)[0])]
     known = run.task.names[:2]  # type: ignore[attr-defined]
     found = doctor.check(parts, unseen="wrong", single=True, known=known)
     kinds = [(f.code, f.severity) for f in found if f.code in ("labels.unseen", "labels.foreign")]

@@ -226,7 +226,7 @@ def test_what_a_system_leaves_in_a_folder_does_no_harm(tmp_path: Path):
     for name in (".DS_Store", "Thumbs.db", "desktop.ini", "._model.safetensors"):
         (folder / "model" / name).write_bytes(b"?")
         (folder / "checkpoints" / "00000002" / name).write_bytes(b"?")
-    assert run.whole("final").folder == folder / "model"
+    assert run.find("final").folder == folder / "model"
     assert run.find("last").fault(resumable=True) is None
     (folder / "model" / ".other").touch()
     assert run.find("final").fault() == ".other is not in the manifest"

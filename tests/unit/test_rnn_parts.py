@@ -12,8 +12,7 @@ from torch import Tensor
 from regard import front, model
 from regard.decoders import rnn as decoding
 from regard.decoders.rnn import Attention, Decoder, Memory, summarise
-from regard.decoding.alignment import align, cross_attention
-from regard.decoding.translation import collate
+from regard.decoding.translation import align, collate, cross_attention
 from regard.encoders import attention, rnn as encoding
 from regard.errors import RecipeError
 from regard.heads import vocabulary
@@ -460,7 +459,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_one_batch_is_learnt(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.plots.curves", lambda records, path: None)
+    monkeypatch.setattr("regard.runs.finishing.draw", lambda folder, records: None)
     encoder, decoder = PAIRS[name]
     corpus.write(tmp_path, train=8)
     table = {

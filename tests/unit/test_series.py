@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import series, stored_series, windows
+from regard.data import series, windows
 from regard.data.readers import Report
-from regard.data.standard import Standard
+from regard.data.standard import Standard, earlier_rows
 from regard.decoding.forecasts import Forecasts
 from regard.encoders.linear import Config as LinearConfig, Encoder, moving_average
 from regard.errors import RecipeError, UserError
 from regard.heads.real import Config as HeadConfig, Head
 from regard.inputs.series import Config as InputConfig, Input
-from regard.plots.series import forecast_figure
+from regard.plots.series import forecast
 from regard.types import Batch, Sequence
 from tests.field_sizes import series as series_sizes
 
@@ -306,7 +306,7 @@ def test_a_forged_scaler_is_refused(tmp_path, change, said):
 def test_forged_rows_are_refused_before_memory_is_taken(tmp_path):
     path, values = tmp_path / "series.npy", np.arange(12.0).reshape(6, 2)
     np.save(path, values)
-    assert stored_series.rows(path, 6, 2).tolist() == values.tolist()
+    assert earlier_rows(path, 6, 2).tolist() == values.tolist()
     good = path.read_bytes()
     huge = good.replace(b"(6, 2), }" + b" " * 12, b"(600000000000, 2), } ")
     forged = {
@@ -325,10 +325,10 @@ def test_forged_rows_are_refused_before_memory_is_taken(tmp_path):
         assert data != good, what
         path.write_bytes(data)
         with pytest.raises(UserError, match=r"cannot be read: .*series\.npy"):
-            stored_series.rows(path, 6, 2)
+            earlier_rows(path, 6, 2)
     path.write_bytes(good)
     with pytest.raises(UserError, match=r"series\.npy: \(6, 2\) numbers"):
-        stored_series.rows(path, 7, 2)
+        earlier_rows(path, 7, 2)
 
 
 # Windows
@@ -470,9 +470,9 @@ def test_squared_error_has_the_deviation_that_validation_gave():
 
 def test_a_picture_has_a_panel_for_each_variable():
     past, ahead = np.zeros((9, 3)), np.ones((4, 3))
-    figure = forecast_figure("abc", past, ahead, ahead, ahead - 1, ahead + 1, title="t")
+    figure = forecast("abc", past, ahead, ahead, ahead - 1, ahead + 1, title="t")
     shown = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in shown] == ["a", "b", "c"]
     assert [len(ax.get_lines()) for ax in shown] == [4, 4, 4]
     with pytest.raises(UserError, match="no values"):
-        forecast_figure("", past, None, ahead[:0], ahead, ahead, title="t")
+        forecast("", past, None, ahead[:0], ahead, ahead, title="t")

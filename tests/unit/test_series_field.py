@@ -16,8 +16,7 @@ from regard.data.files import FileText
 from regard.data.readers import Report
 from regard.data.standard import Standard
 from regard.data.store import Column, Store, Writer
-from regard.decoding import forecast_reading
-from regard.decoding.forecasts import Forecaster
+from regard.decoding.forecasts import Forecaster, positions
 from regard.errors import RecipeError, UserError
 from regard.examples.series import Plan, Stored
 from regard.fields.series import Field
@@ -345,7 +344,7 @@ def test_positions_are_called_by_their_steps(
     assert InputConfig(**keys).spans(length) == spans
     made = replace(field, window=windows.Config(look_back=length, horizon=2))
     by = forecaster(made.window, **keys)
-    assert forecast_reading.positions(by, made.positions({})) == names
+    assert positions(by, made.positions({})) == names
     assert replace(made, ahead=True).positions({}) == ["+1", "+2"]
 
 

@@ -20,8 +20,7 @@ from regard.recipe import config as recipes
 from regard.runs import Run
 from regard.tasks import translate
 from regard.train import loop, optimizer, schedule
-from regard.train.job import Config, Job
-from regard.train.objective import Objective
+from regard.train.job import Config, Job, Objective
 from regard.train.progress import Progress
 from regard.types import Batch, Carry, Position, Term, Terms
 from tests import corpus

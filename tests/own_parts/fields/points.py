@@ -32,9 +32,7 @@ class Field(Base):
     name: str
     config: Config
     readable = True
-    findings: ClassVar[Mapping[str, Kind]] = {
-        "points.far": Kind("warning", "A point is far from all others.", "look at the line")
-    }
+    findings: ClassVar[Mapping[str, Kind]] = {"points.far": Kind("warning", "look at the line")}
 
     @classmethod
     def of(cls, name: str, config: Config, task: Any) -> "Field":
