@@ -5,7 +5,7 @@ gives a `Draft`. What it cannot tell it does not claim, and says which option wo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -101,6 +101,19 @@ def likeliest(asked: Asked) -> str:
 def written(draft: Draft, head: Sequence[str]) -> str:
     """The recipe, with comments; `head` stands above it."""
     return "".join(f"{line}\n" for line in (*(f"# {line}".rstrip() for line in head), *_body(draft)))
+
+
+def shortened(draft: Draft, share: float) -> Draft:
+    """The same with fewer epochs, one at least."""
+
+    def key(each: Key) -> Key:
+        if each.name != "epochs":
+            return each
+        fewer = max(1, int(share * each.value))
+        return Key("epochs", fewer, f"{each.value} would take longer than an hour")
+
+    sections = [replace(s, keys=tuple(map(key, s.keys))) for s in draft.sections]
+    return replace(draft, sections=sections)
 
 
 def _body(draft: Draft) -> Iterator[str]:

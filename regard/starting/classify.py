@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
-from regard.starting.sizing import batch, held_out, training, up
+from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table, shown
 
 LABELS = frozenset(
@@ -15,8 +15,7 @@ LABELS = frozenset(
 TEXTS = frozenset(["text", "texts", "sentence", "review", "comment", "body", "content", "message", "tweet", "document"])
 RARE = 0.1
 """Where a larger share of words stands there once, words are cut into pieces."""
-CUT = 400
-"""Tokens of a text that are read at most: what follows seldom changes its label."""
+BUDGET = Budget(tokens=40e6, least=5, most=40, batch=16384)
 
 
 def fits(asked: Asked) -> float:
@@ -136,46 +135,32 @@ def _sections(
     """About ten lines: what the defaults do not know."""
     data: list[Key] = [Key(part, table.named(names, base)) for part, names in files.items()]
     data += found.keys((label, text), ("label", "text"))
+    data += table.unread(found.sample.broken + found.uneven)
     spaced = measures.blanks(text.cells[:1000]) > 0.03 or text.words > 3
-    tokens = sizes if spaced else measures.lengths([*map(len, text.cells)], "characters")
-    longest = min(CUT, up(1.3 * tokens.most, 10))
-    data += [
-        Key("max_length", longest, f"tokens; 95 % of the texts have at most {tokens.most:,} {tokens.unit}"),
-        Key("on_too_long", "cut"),
-    ]
-    if found.sample.broken or found.uneven:
-        data.append(Key("on_bad_line", "skip", f"{found.sample.broken + found.uneven:,} rows cannot be read"))
-    epoch = tokens.total / found.sample.share
-    size = batch(epoch)
+    if not spaced:
+        sizes = measures.lengths([*map(len, text.cells)], "characters")
+    tokens = sizes.total / found.sample.share
+    why = "as large a share of each label; equal texts stay together"
     return [
         Section("", (Key("task", "classify"),)),
         Section("data", tuple(data)),
-        *held_out(files, "equal texts stay together"),
-        Section("tokenizer", _tokenizer(text, spaced)),
-        Section("batch", (Key("tokens", size),)),
-        Section("model", (Key("dim", 100), Key("scale", False))),
-        Section("model.encoder", (Key("kind", "rnn"), Key("layers", 1), Key("dropout", 0.3))),
-        Section("model.head", (Key("pooling", "max"), Key("dropout", 0.3))),
-        *training(epoch, size, metric="accuracy", rate=0.002),
+        *held_out(files, why, 0.1, Key("stratified", True)),
+        *_tokenizer(text, spaced),
+        *BUDGET.sections(tokens),
     ]
 
 
-def _tokenizer(text: Column, spaced: bool) -> tuple[Key, ...]:
+def _tokenizer(text: Column, spaced: bool) -> list[Section]:
     """Whole words, if most of them come again; pieces of them otherwise."""
     if not spaced:
-        return (Key("kind", "character", "words are not parted by blanks"),)
+        why = "words are not parted by blanks"
+        return [Section("tokenizer", (Key("kind", "character", why), Key("split", "words")))]
     known, once = measures.vocabulary(text.cells)
-    if once > RARE:
-        size = max(1000, min(8000, up(known, 500)))
-        return (
-            Key("kind", "bpe", f"{once:.0%} of the words stand there once: pieces of words"),
-            Key("vocabulary", size),
-            Key("lowercase", True),
-        )
-    return (
-        Key("kind", "word"),
-        Key("split", "punctuation"),
-        Key("lowercase", True),
-        Key("vocabulary", max(1000, min(20000, up(known, 1000))), f"{known:,} words come again"),
-        Key("min_frequency", 2),
+    if once <= RARE:
+        return []
+    pieces = (
+        Key("kind", "bpe", f"{once:.0%} of the words stand there once: pieces of words"),
+        Key("split", "words"),
+        Key("vocabulary", max(1000, min(8000, up(known, 500)))),
     )
+    return [Section("tokenizer", pieces)]

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from regard.data import clock, dates, delimiters, series
 from regard.data.cells import MISSING, Defect, is_number
 from regard.data.clock import Step
+from regard.data.files import PARTS
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, table
-from regard.starting.sizing import rounded
 from regard.starting.table import Column, Table
 
 TIMES = frozenset(["date", "time", "datetime", "timestamp", "day", "month", "year", "ds", "week", "hour", "datum", "zeit"])
@@ -22,8 +23,10 @@ SEASONS = {"0:15:00": 96, "0:30:00": 48, "1:00:00": 24, "1 day": 7, "7 days": 52
 """Steps after which things tend to come again, by how long one is."""
 REPEATS = 0.3
 """The least correlation with what was so many steps ago, to call it a season."""
-BATCH = 32
-"""Windows of a batch."""
+WINDOWS = 50_000
+"""To learn from, all epochs together."""
+SHARES = 0.7, 0.1, 0.2
+"""Of rows: to learn from, to choose by, to score; the task's own."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def look(asked: Asked, base: Path) -> Draft:
     if rows < 40:
         raise UserError(f"{seen.found.path}: {rows} rows are too few to learn from")
     back, ahead = _window(rows, seen.season)
-    shares = (0.7, 0.1, 0.2) if 0.1 * rows >= 2 * ahead else (0.6, 0.2, 0.2)
+    shares = SHARES if SHARES[1] * rows >= 2 * ahead else (0.6, 0.2, 0.2)
     scores = _references(seen, ahead, shares)
     step = f", a step is {seen.step}" if seen.step else ""
     season = f"what was {seen.season} steps ago comes again" if seen.season else "no season is seen"
@@ -119,7 +122,7 @@ def _time(found: Table) -> Column | None:
 
 def _grows(cells: Sequence[str]) -> bool:
     numbers = [float(cell) for cell in cells if is_number(cell)]
-    return all(a <= b for a, b in zip(numbers, numbers[1:], strict=False))
+    return all(a <= b for a, b in pairwise(numbers))
 
 
 def _read(asked: Asked) -> Seen:
@@ -234,43 +237,26 @@ def _sections(
     seen: Seen, base: Path, back: int, ahead: int, shares: Sequence[float]
 ) -> list[Section]:
     [name] = table.named([seen.found.path], base)
-    parts = [Key(part, share) for part, share in zip(series.PARTS, shares, strict=True)]
-    usual = shares == (0.7, 0.1, 0.2)
-    rows, variables = seen.values.shape
-    windows = max(1, round(shares[0] * rows) - back - ahead)
-    updates = rounded(max(300, min(6000, 10 * windows / BATCH)))
-    often = max(20, rounded(updates / 10))
-    smooth = min(25, back - 1 + back % 2)
+    usual = tuple(shares) == SHARES
+    parts = [Key(part, share) for part, share in zip(PARTS, shares, strict=True)]
+    why = "the last rows are held out: " + ("a tenth" if usual else "a fifth") + " to choose by, a "
+    windows = max(1, round(shares[0] * len(seen.values)) - back - ahead)
+    epochs = max(6, min(200, round(WINDOWS / windows)))
+    trend = min(25, back - 1 + back % 2)
     return [
         Section("", (Key("task", "forecast"),)),
         Section(
             "data",
             (Key("file", name), *seen.keys, *([] if usual else parts)),
-            "the last rows are held out: a tenth to choose by, a fifth to score" if usual else "",
+            f"{why}fifth to score",
         ),
         Section(
             "window",
             (
                 Key("look_back", back, "steps that are read"),
-                Key("horizon", ahead, "steps that are forecast: change it to what you need"),
-                Key("normalise", "last"),
-                Key("independent", True),
+                Key("horizon", ahead, "steps that are forecast: set it to what you need"),
             ),
         ),
-        Section("model", (Key("dim", 1),)),
-        Section("model.input", (Key("project", False),)),
-        Section("model.encoder", (Key("kind", "linear"), Key("window", smooth))),
-        Section("model.head", (Key("readout", "flatten"),)),
-        Section(
-            "train",
-            (
-                Key("updates", updates, f"about {updates * BATCH / windows:.0f} times through the data"),
-                Key("validate_every", often), Key("save_every", often), Key("metric", "mse"),
-                Key("patience", 5), Key("clip", 0.0),
-            ),
-        ),
-        Section("train.optimizer", (Key("learning_rate", 0.001),)),
-        Section("train.schedule", (Key("kind", "cosine"), Key("warmup", 0))),
-    ]  # fmt: skip
-
-
+        *([Section("model.encoder", (Key("window", trend),))] if trend < 25 else []),
+        Section("train", (Key("epochs", epochs, "times through the data"),)),
+    ]

@@ -11,14 +11,19 @@ from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
 from regard.starting.sample import Sample, take
-from regard.starting.sizing import batch, held_out, training, up
+from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Table
 
 SMALL = 4_000_000
 """Characters up to which a model reads character by character."""
 WRAP = 1000
 """Characters after which long lines are cut."""
-STREAMS, LENGTH = 32, 64
+LENGTH = 64
+"""Tokens of a stream in one batch."""
+LONGEST = 1024
+"""Tokens of a line that is a text of its own, at most."""
+PIECES = (Key("kind", "bpe"), Key("vocabulary", 8000))
+BUDGET = Budget(tokens=6e6, least=3, most=40, batch=2048)
 PIECE = 4.5
 """Characters of a piece of a word, about."""
 
@@ -135,29 +140,26 @@ def _sections(
     data = [Key(part, table.named(names, base)) for part, names in files.items()]
     data += found.keys
     if wrapped:
-        data.append(Key("wrap", WRAP, "characters; longer lines are cut at blanks"))
+        data.append(Key("wrap", WRAP, "characters; longer lines are cut at the next blank"))
     if found.line:
-        data.append(Key("max_length", max(16, up(1.5 * sizes.most, 10)), "tokens of a line"))
-        data.append(Key("on_too_long", "cut"))
-    if found.sample.broken:
-        data.append(Key("on_bad_line", "skip", f"{found.sample.broken:,} lines cannot be read"))
+        data += [Key("max_length", min(LONGEST, up(sizes.longest, 16))), Key("on_too_long", "cut")]
+    data += table.unread(found.sample.broken)
     small = total <= SMALL
     tokens = total if small else total / PIECE
-    size = batch(tokens, 4096) if found.line else min(STREAMS * LENGTH, max(256, up(tokens / 60, 64)))
-    streams = max(4, size // LENGTH)
-    pieces = (Key("kind", "bpe"), Key("vocabulary", 8000))
+    kind = "line" if found.line else "stream"
+    why = "every line is a text of its own" if found.line else "one running text"
     return [
-        Section("", (Key("task", "language_model"), Key("unit", "line" if found.line else "stream"))),
+        Section("", (Key("task", "language_model"), Key("unit", kind, why))),
         Section("data", tuple(data)),
-        *held_out(files, "the last part of the text" if not found.line else "", 0.1),
-        Section("tokenizer", (Key("kind", "character"),) if small else pieces),
-        Section("batch", (Key("tokens", size),))
-        if found.line
-        else Section("stream", (Key("streams", streams), Key("length", LENGTH))),
-        Section("model", (Key("dim", 256 if total < 1_000_000 else 384), Key("tie", "none"))),
-        Section("model.decoder", (Key("kind", "rnn"), Key("layers", 2), Key("dropout", 0.4))),
-        Section("model.head", (Key("smoothing", 0.0), Key("bias", True))),
-        *training(
-            tokens, size if found.line else streams * LENGTH, metric="bits_per_character", rate=0.002
-        ),
+        *held_out(files, "the end of the text"),
+        Section("tokenizer", (Key("kind", "character"),) if small else PIECES),
+        *(BUDGET.sections(tokens) if found.line else _stream(tokens)),
     ]
+
+
+def _stream(tokens: float) -> list[Section]:
+    """Fewer streams side by side, where the text is short."""
+    *_, train = BUDGET.sections(tokens)
+    streams = BUDGET.of_batch(tokens) // LENGTH
+    few = Section("stream", (Key("streams", streams, "few, as the text is short"),))
+    return [*([few] if streams < BUDGET.batch // LENGTH else []), train]

@@ -1,51 +1,45 @@
-"""How large, and how long: more often through few data than through many, a warm-up that fits."""
+"""How long to train, and how large a batch is: what a task's own defaults cannot know.
+
+They suit data of a usual size. Of less data, batches are smaller, so that an epoch has enough
+updates, and there are more epochs; of more data, fewer.
+"""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from regard.starting import Key, Section
 
-ENOUGH = 20e6
-"""Tokens to learn from, all epochs together, that a small model makes good use of."""
-EPOCHS = 4, 30
-"""At least and at most."""
-TIMES = 20
-"""Validations of a training."""
+BATCHES = 60
+"""Of an epoch, at least, as far as batches can be smaller."""
+SMALLEST = 256
+"""Tokens of a batch."""
 
 
-def batch(tokens: float, largest: int = 8192) -> int:
-    """Tokens of a batch, of which an epoch should have sixty at least."""
-    size = 256
-    while size < min(largest, tokens / 60):
-        size *= 2
-    return size
+@dataclass(frozen=True)
+class Budget:
+    """What suits a task: tokens in all epochs together, epochs, tokens of a batch."""
 
+    tokens: float
+    least: int
+    most: int
+    batch: int
 
-def training(
-    tokens: float, of_batch: float, *, metric: str, rate: float, warmup: float = 0.05
-) -> list[Section]:
-    """The sections of the trainer for so many tokens of an epoch, and of a batch."""
-    epochs = max(EPOCHS[0], min(EPOCHS[1], round(ENOUGH / max(1.0, tokens))))
-    updates = rounded(max(200, epochs * tokens / of_batch))
-    often = max(20, rounded(updates / TIMES))
-    train = (
-        Key("updates", updates, f"about {updates * of_batch / max(1.0, tokens):.0f} times through the data"),
-        Key("validate_every", often),
-        Key("save_every", often),
-        Key("metric", metric),
-        Key("patience", 8, "validations without a better one end the training"),
-    )
-    schedule = (Key("kind", "cosine"), Key("warmup", max(10, rounded(warmup * updates))))
-    return [
-        Section("train", train),
-        Section("train.optimizer", (Key("learning_rate", rate),)),
-        Section("train.schedule", schedule),
-    ]
+    def epochs(self, tokens: float) -> int:
+        """How often to go through so many tokens."""
+        return max(self.least, min(self.most, round(self.tokens / max(1.0, tokens))))
 
+    def of_batch(self, tokens: float) -> int:
+        size = self.batch
+        while size > SMALLEST and size * BATCHES > tokens:
+            size //= 2
+        return size
 
-def rounded(number: float) -> int:
-    """Two digits."""
-    size = 10 ** max(0, len(str(int(number))) - 2)
-    return int(number / size + 0.5) * size
+    def sections(self, tokens: float) -> list[Section]:
+        """The sections `batch`, if it is not the usual one, and `train`."""
+        size = self.of_batch(tokens)
+        small = [Section("batch", (Key("tokens", size, "small, for many updates of few data"),))]
+        epochs = Key("epochs", self.epochs(tokens), "times through the data")
+        return [*(small if size < self.batch else []), Section("train", (epochs,))]
 
 
 def up(number: float, to: int) -> int:
@@ -53,7 +47,9 @@ def up(number: float, to: int) -> int:
     return -(-int(number) // to) * to
 
 
-def held_out(files: Collection[str], why: str, share: float = 0.1) -> list[Section]:
+def held_out(
+    files: Collection[str], why: str, share: float = 0.1, *more: Key
+) -> list[Section]:
     """Shares of the training files for the parts that have none."""
     keys = [Key(part, share) for part in ("validation", "test") if part not in files]
-    return [Section("held_out", tuple(keys), why)] if keys else []
+    return [Section("held_out", (*keys, *more), why)] if keys else []

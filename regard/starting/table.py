@@ -236,6 +236,11 @@ def parts(files: Sequence[Path]) -> dict[str, list[Path]]:
     return {part: found[part] for part in ("train", "validation", "test") if part in found}
 
 
+def unread(count: int) -> list[Key]:
+    """What to do with rows that cannot be read, if there are any."""
+    return [Key("on_bad_line", "skip", f"{count:,} rows cannot be read")] if count else []
+
+
 def named(files: Sequence[Path], base: Path) -> list[str]:
     """Files as a recipe in the folder `base` names them."""
     return [_relative(file, base) for file in files]

@@ -12,7 +12,7 @@ from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
 from regard.starting.sample import Sample, take
-from regard.starting.sizing import batch, held_out, training, up
+from regard.starting.sizing import Budget, held_out, up
 
 CONLLU = 10
 """Columns of CoNLL-U, of which the second is the word and the fourth its part of speech."""
@@ -20,6 +20,11 @@ EVEN = 0.9
 """The least share of lines with the same number of columns."""
 LONG = 1000
 """Words of a sentence, which nobody says: the file has no empty lines between sentences."""
+USUAL = 256
+"""Words of a sentence that are read without being asked."""
+MANY = 60
+"""Tags that are too many for a random field."""
+BUDGET = Budget(tokens=4e6, least=8, most=40, batch=1024)
 WRAP = 40
 """Words after which such a text is cut, at the next end of a sentence."""
 
@@ -228,38 +233,24 @@ def _sections(
 ) -> list[Section]:
     data = [Key(part, table.named(names, base)) for part, names in files.items()]
     if found.columns:
-        data.append(Key("columns", found.columns))
-    wrapped = sizes.longest > LONG
-    if wrapped:
+        data.append(Key("columns", [_column(each) for each in found.columns], "word, tag"))
+    if sizes.longest > LONG:
         data.append(Key("wrap", WRAP, "words; longer ones are cut after the next full stop"))
-    most = 4 * WRAP if wrapped else max(32, up(1.5 * sizes.most, 16))
-    data.append(Key("max_length", most, f"tokens; 95 % of the sentences have at most {sizes.most} words"))
-    data.append(Key("on_too_long", "cut"))
-    if found.sample.broken:
-        data.append(Key("on_bad_line", "skip", f"{found.sample.broken:,} lines cannot be read"))
-    words = sizes.total / found.sample.share
-    size = batch(words, 1024)
-    known, _ = measures.vocabulary(word for word, _ in found.pairs)
+    elif sizes.longest > USUAL:
+        data += [Key("max_length", up(sizes.longest, 64), "words of the longest sentence")]
+    data += table.unread(found.sample.broken)
     numbers = all(map(is_number, counts)) and len(counts) > 20
+    head = [Section("model.head", (Key("crf", False, "for many tags it takes long"),))]
+    real = [Section("labels", (Key("kind", "real", "tags are numbers"),)), *head]
     return [
-        Section("", (Key("task", "tag"), Key("characters", True, "spelling tells much of unknown words"))),
+        Section("", (Key("task", "tag"),)),
         Section("data", tuple(data)),
         *held_out(files, "equal sentences stay together"),
-        *([Section("labels", (Key("kind", "real"),))] if numbers else []),
-        Section(
-            "tokenizer",
-            (
-                Key("kind", "word"), Key("lowercase", True),
-                Key("vocabulary", max(1000, min(20000, up(known, 1000)))), Key("min_frequency", 2),
-            ),
-        ),
-        Section("batch", (Key("tokens", size),)),
-        Section("model", (Key("dim", 128), Key("scale", False))),
-        Section("model.input", (Key("kind", "words"), Key("dropout", 0.3), Key("unknown", 0.1))),
-        Section("model.encoder", (Key("kind", "rnn"), Key("layers", 2), Key("dropout", 0.3))),
-        Section(
-            "model.head",
-            (Key("crf", len(counts) <= 50 and not numbers), Key("dropout", 0.3)),
-        ),
-        *training(words, size, metric="mse" if numbers else "accuracy", rate=0.003),
-    ]  # fmt: skip
+        *(real if numbers else head if len(counts) > MANY else []),
+        *BUDGET.sections(sizes.total / found.sample.share),
+    ]
+
+
+def _column(name: str) -> str | int:
+    """A number, or a key of JSONL."""
+    return int(name) if name.lstrip("-").isdecimal() else name

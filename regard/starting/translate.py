@@ -9,14 +9,21 @@ from regard.data.readers import count
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
 from regard.starting.sample import take
-from regard.starting.sizing import batch, held_out, training, up
+from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table
 
 SOURCES = frozenset(["source", "src", "input", "question", "wrong", "misspelling"])
 SHORT = 2.0
 """Words of a text on average, below which characters are learnt."""
-MANY, LARGE = 60_000, 400_000
+MANY = 100_000
 """Pairs from which on a model is made larger."""
+LARGE = [
+    Section("model", (Key("dim", 256),)),
+    Section("train.optimizer", (Key("learning_rate", 0.003),)),
+]
+USUAL, LONGEST = 256, 1024
+"""Tokens of a text: without being asked, and at most."""
+BUDGET = Budget(tokens=20e6, least=5, most=80, batch=4096)
 PIECE = 4.5
 """Characters of a piece of a word, about."""
 
@@ -159,39 +166,25 @@ def _sections(
 ) -> list[Section]:
     data = [Key(part, table.named(names, base)) for part, names in files.items()]
     data += seen.keys
-    letters = [sum(map(len, side)) / seen.share for side in (seen.source, seen.target)]
-    longest = max(size.most for size in sizes)
-    if spelt:
-        most, tokens = up(2 * longest, 10), max(letters)
-    else:
-        most, tokens = up(4 * longest, 16), max(letters) / PIECE
-    data.append(Key("max_length", max(16, most), f"tokens; 95 % have at most {longest} {sizes[0].unit}"))
-    if seen.broken:
-        data.append(Key("on_bad_line", "skip", f"{seen.broken:,} rows cannot be read"))
-    size = batch(tokens, 4096)
-    words = sum(len(text.split()) for side in (seen.source, seen.target) for text in side) / seen.share
-    pieces = (Key("kind", "bpe"), Key("vocabulary", max(500, min(8000, up(words / 100, 500)))))
+    data += table.unread(seen.broken)
+    longest = max(size.longest for size in sizes)
+    if (most := longest if spelt else 3 * longest) > USUAL:
+        data.append(Key("max_length", min(LONGEST, up(most, 64)), "tokens of the longest texts"))
+    letters = max(sum(map(len, side)) / seen.share for side in (seen.source, seen.target))
     return [
         Section("", (Key("task", "translate"),)),
         Section("data", tuple(data)),
-        *held_out(files, "pairs of one source stay together", 0.05),
-        Section("tokenizer", (Key("kind", "character"),) if spelt else pieces),
-        Section("batch", (Key("tokens", size),)),
-        *_model(seen.count),
-        *training(tokens, size, metric="nll", rate=0.003 if seen.count < MANY else 0.002, warmup=0.15),
+        *held_out(files, "pairs of one source stay together", 0.05 if seen.count > 4000 else 0.1),
+        Section("tokenizer", _tokenizer(seen, spelt)),
+        *(LARGE if seen.count > MANY else []),
+        *BUDGET.sections(letters if spelt else letters / PIECE),
     ]
 
 
-def _model(pairs: int) -> list[Section]:
-    """A Transformer, wider for more pairs and with less dropout."""
-    dim, layers, heads = (128, 3, 4) if pairs < MANY else (256, 4, 4) if pairs < LARGE else (512, 6, 8)
-    blocks = (
-        Key("layers", layers), Key("heads", heads), Key("feedforward", 2 * dim),
-        Key("norm", "pre"), Key("dropout", 0.3 if pairs < MANY else 0.1),
-    )  # fmt: skip
-    return [
-        Section("model", (Key("dim", dim),)),
-        Section("model.encoder", blocks),
-        Section("model.decoder", blocks),
-        Section("model.head", (Key("smoothing", 0.1),)),
-    ]
+def _tokenizer(seen: Pairs, spelt: bool) -> tuple[Key, ...]:
+    """Characters of words, or pieces: more of them for more text."""
+    if spelt:
+        return (Key("kind", "character", "texts are words rather than sentences"),)
+    words = sum(len(text.split()) for side in (seen.source, seen.target) for text in side)
+    size = max(500, min(8000, up(words / seen.share / 100, 500)))
+    return Key("kind", "bpe"), Key("vocabulary", size, f"{words / seen.share:,.0f} words in all")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Words = Annotated[tuple[str, ...], arg(metavar="[TASK] FILE ...", help_behavior_hint="")]
 COSTS = ("cost.time", "cost.memory")
+HOUR = 3600.0
+"""Seconds: a first training takes no longer."""
 
 
 def new(
@@ -63,9 +65,13 @@ def new(
     with display.waiting(f"looking at {', '.join(map(str, files))}"):
         task = task or starting.likeliest(asked)
         draft = starting.of(task).look(asked, place.parent)
-    text = starting.written(draft, _head(draft, task, words, place))
-    found = [] if quick else _measured(text, place)
-    streams.put(place, text.encode())
+    head = _head(draft, words, place)
+    found = [] if quick else _measured(starting.written(draft, head), place)
+    hours = sum(each.value or 0.0 for each in found if each.code == "cost.time") / HOUR
+    if hours > 1:
+        draft = starting.shortened(draft, 1 / hours)
+        found = _measured(starting.written(draft, head), place)
+    streams.put(place, starting.written(draft, head).encode())
     _report(draft, task, place, found, as_json=json)
 
 
@@ -94,7 +100,7 @@ def _stem(file: Path) -> str:
     return file.name.partition(".")[0] or "recipe"
 
 
-def _head(draft: "Draft", task: str, words: Sequence[str], place: Path) -> list[str]:
+def _head(draft: "Draft", words: Sequence[str], place: Path) -> list[str]:
     name = place.stem
     return [
         f"{draft.title}. Written by `{command('new', *words)}`.",
