@@ -9,8 +9,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from regard.data.delimiters import LOOKED, called, is_number as is_number
-from regard.data.readers import Finding, excerpt
+from regard.data.delimiters import LOOKED, called, is_number as is_number, of_series
+from regard.data.readers import Finding, excerpt, suffix
 from regard.errors import UserError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
@@ -22,7 +22,7 @@ Note = Callable[[Defect, Finding], None]
 """Deals with a defect: the reader refuses or reports it, the doctor collects all."""
 
 
-def begun(lines: Iterable[str | None]) -> tuple[list[str], Iterator[str | None]]:
+def _begun(lines: Iterable[str | None]) -> tuple[list[str], Iterator[str | None]]:
     """The first lines that are text, and all lines."""
     stream = iter(lines)
     first = [*islice(stream, LOOKED)]
@@ -36,9 +36,12 @@ def unread(text: str) -> str:
 
 
 def split_rows(
-    lines: Iterable[str | None], separator: str, path: Path, note: Note
+    lines: Iterable[str | None], delimiter: str, path: Path, note: Note
 ) -> Iterator[tuple[int, list[str]]]:
-    """Cells of each line, none of an empty one; a line ends a row, whatever is quoted."""
+    """Cells of each line, none of an empty one; a line ends a row, whatever is quoted. `delimiter`
+    is what a recipe says of it."""
+    start, lines = _begun(lines)
+    separator = of_series(delimiter, suffix(path), start)
     for number, line in enumerate(lines, 1):
         if line is None:
             continue

@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 Order = Literal["auto", "day_first", "month_first", "compact"]
-YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<between>[./])(?P<month>\d\d?)(?P=between)(?P<day>\d\d?)")
-YEAR_LAST = re.compile(r"(?P<first>\d\d?)(?P<between>[./-])(?P<second>\d\d?)(?P=between)(?P<year>\d{4})")
+YEAR_FIRST = re.compile(
+    r"(?P<year>\d{4})(?P<between>[./])(?P<month>\d\d?)(?P=between)(?P<day>\d\d?)"
+)
+YEAR_LAST = re.compile(
+    r"(?P<first>\d\d?)(?P<between>[./-])(?P<second>\d\d?)(?P=between)(?P<year>\d{4})"
+)
 COMPACT = re.compile(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)")
 HOURS = re.compile(
     r"(?:[T ,]+(?P<hour>\d\d?)[:.](?P<minute>\d\d)(?P<rest>[:.]\d\d(?:[.,]\d+)?)?"

@@ -1,8 +1,8 @@
 """Tables as they come: what stands between their columns, and whether the first line names them.
 
 A delimiter fits where the same number of columns, two at least, comes of nearly every line. Tabs
-are looked for first, then semicolons and bars: text seldom has as many of these in every line. Cells
-between tabs are taken as they are; between other characters they may be quoted, as in CSV.
+are looked for first, then semicolons and bars: text seldom has as many of these in every line.
+Cells between tabs are taken as they are; between other characters they may be quoted, as in CSV.
 """
 
 import csv
@@ -23,9 +23,9 @@ LOOKED = 200
 """Rows that are looked at."""
 LONG = 40
 """No name of a column has more characters."""
-NAMES = frozenset(
-    ["id", "label", "labels", "class", "category", "sentiment", "tag", "tags", "intent", "topic", "rating", "stars", "score", "text", "texts", "sentence", "review", "comment", "body", "content", "message", "tweet", "title", "question", "answer", "source", "target", "src", "tgt", "input", "output", "date", "time", "timestamp", "day", "month", "year", "value", "lang", "language", "word", "token"]
-)
+NAMES = """id label labels class category sentiment tag tags intent topic rating stars score text
+sentence review comment body content message tweet title question answer source target src tgt input
+output date time timestamp day month year value lang language word token"""
 """Words that columns are often called by."""
 
 
@@ -85,9 +85,7 @@ def guess(lines: Sequence[str]) -> Shape | None:
     return max(fits, key=lambda each: each[0])[1]  # the first of the best
 
 
-def settled(
-    name: str, suffix: str, lines: Sequence[str], fits: Fits
-) -> str:
+def settled(name: str, suffix: str, lines: Sequence[str], fits: Fits) -> str:
     """What stands between the columns of a file: as a recipe says, or by suffix and content. What
     the suffix promises (a comma otherwise) holds, unless it `fits` less than half of the rows and
     another character fits nearly all."""
@@ -100,7 +98,7 @@ def settled(
 
 
 def of_series(name: str, suffix: str, lines: Sequence[str]) -> str:
-    """The same of a table of numbers, which may have any number of columns: what the suffix promises
+    """The same of a table of numbers, which may have any number of columns: what the suffix says
     holds, unless it cuts the header into nothing and another character cuts all lines alike."""
     if name != "auto":
         return character(name)
@@ -125,8 +123,8 @@ def others(lines: Sequence[str], delimiter: str) -> str:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names columns: its cells are short, all unlike each other, and either one
-    is a usual name, or a number stands below it, or what repeats below it never is what it says."""
+    """Whether the first row names columns: its cells are short, all unlike each other, and one is
+    a usual name, or a number stands below it, or what repeats below it never is what it says."""
     if len(rows) < 2:
         return False
     first, rest = [cell.strip() for cell in rows[0]], rows[1 : LOOKED + 1]
@@ -145,7 +143,7 @@ def _names(name: str, below: Sequence[str]) -> bool:
     words = name.lower().replace("_", " ").replace("-", " ").split()
     numbers = sum(map(is_number, below)) / max(1, len(below))
     repeats = len(below) >= 20 and len({*below}) <= len(below) / 10
-    return not NAMES.isdisjoint(words) or numbers > ALIKE or repeats
+    return not {*NAMES.split()}.isdisjoint(words) or numbers > ALIKE or repeats
 
 
 def is_number(text: str) -> bool:

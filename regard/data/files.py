@@ -35,11 +35,11 @@ class Config:
     header: bool = False
     """Whether a table starts with the names of its columns."""
     delimiter: str = "auto"
-    """What stands between columns: tab, comma, semicolon, pipe or one other character; auto: what a
-    file's suffix promises, or else what cuts its lines into as many columns each."""
+    """What stands between columns: tab, comma, semicolon, pipe or one character; auto: as the suffix
+    says, or else what cuts its lines into the same number of columns."""
     wrap: LengthOrZero = 0
-    """Cut what is longer, so that no line or sentence is much of the whole: running text at the next
-    blank after so many characters, tagged words after the end of a sentence; 0: never."""
+    """Cut what is longer: running text at the next blank after so many characters, tagged words at
+    the next end of a sentence after so many words; 0: never."""
     on_bad_line: Literal["refuse", "skip"] = "refuse"
     """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns. In
     evaluation of what writes texts, one that would be skipped counts as empty."""

@@ -19,17 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import clock, dates, delimiters, readers
-from regard.data.cells import (
-    MISSING,
-    Columns,
-    Defect,
-    Note,
-    and_blanks,
-    begun,
-    is_number,
-    split_rows,
-    unread,
-)  # fmt: skip
+from regard.data.cells import MISSING, Columns, Defect, Note, and_blanks, split_rows, unread
 from regard.data.clock import Moment, Step
 from regard.data.dates import Order
 from regard.data.files import PARTS, check_set, find
@@ -65,8 +55,8 @@ class Config:
     file: str
     """A CSV file, plain or gzip, whose first line names its columns."""
     delimiter: str = "auto"
-    """What stands between columns: tab, comma, semicolon, pipe or one other character; auto: what the
-    file's suffix promises, or else what cuts its lines into as many columns each."""
+    """What stands between columns: tab, comma, semicolon, pipe or one character; auto: as the suffix
+    says, or else what cuts its lines into the same number of columns."""
     decimal: Literal[".", ","] = "."
     """What stands before the decimals of a number."""
     time: str = ""
@@ -261,9 +251,7 @@ def scan(
     `step` is that of the series which a model learnt, if there is one; without `timed`, the column
     of times may be absent.
     """
-    start, lines = begun(lines)
-    delimiter = delimiters.of_series(config.delimiter, readers.suffix(path), start)
-    stream = split_rows(lines, delimiter, path, note)
+    stream = split_rows(lines, config.delimiter, path, note)
     first, cells = next(((number, cells) for number, cells in stream if cells), (1, []))
     header = [cell.strip() for cell in cells]
     time = config.time if timed or config.time in header else ""
@@ -307,7 +295,7 @@ class Table:
                     text = text.replace(",", ".", 1)
                 if text.lower() in MISSING:
                     self.absent.setdefault(len(self.lines), {})[n] = cells[place]
-                elif not is_number(text):
+                elif not delimiters.is_number(text):
                     self._note("number", line, f"“{names[n]}” is not a number{unread(text)}", text)
                 elif abs(float(text)) > LARGEST:
                     self._note("number", line, f"“{names[n]}” is beyond {LARGEST:g}", text)

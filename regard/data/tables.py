@@ -1,6 +1,6 @@
 """Rows of several columns: one table (TSV, CSV, JSONL), or a plain file for each column.
 
-What stands between the columns of a table is found in it (`delimiters`), if a recipe does not say so.
+What stands between the columns of a table a recipe says, or it is found there (`delimiters`).
 A line break inside a quoted cell, or in a text of JSON, is read as a blank: a text is one line.
 """
 
@@ -131,7 +131,9 @@ def parallel(
 
 def _is_table(layout: Layout) -> bool:
     """Whether a file of any name must be one: it has to have several columns, or they are said."""
-    return len(layout.columns) > 1 or layout.delimiter != "auto" or isinstance(layout.columns[0], int)
+    return (
+        len(layout.columns) > 1 or layout.delimiter != "auto" or isinstance(layout.columns[0], int)
+    )
 
 
 def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
@@ -173,8 +175,8 @@ def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layou
         raise UserError(f"{path}:1: one column, with {name}s between columns{other}")
     if suffix(path) not in TABLES and width < 2:
         raise UserError(
-            f"1 plain text files for the {wanted} columns {', '.join(layout.names)}: give one file for "
-            f"each, or a table; nothing cuts the lines of {path} into columns"
+            f"1 plain text files for the {wanted} columns {', '.join(layout.names)}: give one file "
+            f"for each, or a table; nothing cuts the lines of {path} into columns"
         )
     if width > wanted and not layout.by_number:
         numbers = [*range(1, wanted + 1)]

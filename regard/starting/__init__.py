@@ -100,7 +100,9 @@ def likeliest(asked: Asked) -> str:
 
 def written(draft: Draft, head: Sequence[str]) -> str:
     """The recipe, with comments; `head` stands above it."""
-    return "".join(f"{line}\n" for line in (*(f"# {line}".rstrip() for line in head), *_body(draft)))
+    return "".join(
+        f"{line}\n" for line in (*(f"# {line}".rstrip() for line in head), *_body(draft))
+    )
 
 
 def shortened(draft: Draft, share: float) -> Draft:

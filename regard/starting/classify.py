@@ -9,10 +9,10 @@ from regard.starting import Asked, Draft, Key, Section, measures, table
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table, shown
 
-LABELS = frozenset(
-    ["label", "labels", "class", "category", "sentiment", "tag", "intent", "topic", "rating", "stars", "polarity", "target", "y", "lang", "language", "genre", "type", "emotion"]
-)
-TEXTS = frozenset(["text", "texts", "sentence", "review", "comment", "body", "content", "message", "tweet", "document"])
+LABELS = """label labels class category sentiment tag intent topic rating stars polarity target y
+lang language genre type emotion"""
+TEXTS = "text texts sentence review comment body content message tweet document"
+"""Names of columns."""
 RARE = 0.1
 """Where a larger share of words stands there once, words are cut into pieces."""
 BUDGET = Budget(tokens=40e6, least=5, most=40, batch=16384)
@@ -25,7 +25,7 @@ def fits(asked: Asked) -> float:
         label, text = choose(found, asked.columns)
     except UserError:
         return 0.0
-    named = label.name.lower() in LABELS or text.name.lower() in TEXTS
+    named = label.name.lower() in LABELS.split() or text.name.lower() in TEXTS.split()
     return 0.9 if named else 0.6 if text.words > 2 * label.words else 0.3
 
 
@@ -38,7 +38,7 @@ def choose(found: Table, given: Sequence[str] = ()) -> tuple[Column, Column]:
         return label, text
     text = _text(found)
     rest = [column for column in found.columns if column is not text and column.few]
-    by_name = [column for column in rest if column.name.lower() in LABELS]
+    by_name = [column for column in rest if column.name.lower() in LABELS.split()]
     if not by_name and len(rest) != 1:
         # Labels are words or codes; a date or an amount has more values than any.
         rest = sorted(rest, key=lambda column: (column.words > 3, len(column.counts)))
@@ -52,7 +52,7 @@ def _text(found: Table) -> Column:
     prose = [column for column in found.columns if column.prose and not column.numeric > 0.5]
     if not prose or len(found.columns) < 2:
         raise UserError(f"{found.path}: no column has texts, with another one that has labels")
-    named = [column for column in prose if column.name.lower() in TEXTS]
+    named = [column for column in prose if column.name.lower() in TEXTS.split()]
     return (named or sorted(prose, key=lambda column: -column.characters))[0]
 
 
@@ -71,7 +71,7 @@ def look(asked: Asked, base: Path) -> Draft:
     for part, names in files.items():
         if len(names) > 1:
             raise RecipeError(
-                f"new: {', '.join(map(str, names))}: one file for each part is wanted, called by it "
+                f"new: {', '.join(map(str, names))}: each part wants one file, called by it "
                 f"(train, validation, test); {part} has {len(names)}"
             )
     found = table.read(files["train"][0])

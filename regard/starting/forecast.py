@@ -18,8 +18,17 @@ from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, table
 from regard.starting.table import Column, Table
 
-TIMES = frozenset(["date", "time", "datetime", "timestamp", "day", "month", "year", "ds", "week", "hour", "datum", "zeit"])
-SEASONS = {"0:15:00": 96, "0:30:00": 48, "1:00:00": 24, "1 day": 7, "7 days": 52, "1 month": 12, "3 months": 4}
+TIMES = "date time datetime timestamp day month year ds week hour datum zeit"
+"""Names of columns."""
+SEASONS = {
+    "0:15:00": 96,
+    "0:30:00": 48,
+    "1:00:00": 24,
+    "1 day": 7,
+    "7 days": 52,
+    "1 month": 12,
+    "3 months": 4,
+}
 """Steps after which things tend to come again, by how long one is."""
 REPEATS = 0.3
 """The least correlation with what was so many steps ago, to call it a season."""
@@ -72,7 +81,8 @@ def look(asked: Asked, base: Path) -> Draft:
     time = seen.config.time or "none"
     said = [
         *seen.found.said(),
-        f"  time: {time}{step}; {variables} variables: {', '.join(seen.config.variables[:8])}; {season}",
+        f"  time: {time}{step}; {season}",
+        f"  {variables} variables: {', '.join(seen.config.variables[:8])}",
         *(f"  {count:,} × {SAID[defect]}" for defect, count in seen.defects.items()),
     ]
     facts = seen.found.facts() | {
@@ -114,7 +124,7 @@ def _time(found: Table) -> Column | None:
         if sum(time is not None for time in read) < 0.95 * len(read):
             continue
         numbers = sum(map(is_number, cells)) > 0.5 * len(cells)
-        named = not TIMES.isdisjoint(column.name.lower().replace("_", " ").split())
+        named = not {*TIMES.split()}.isdisjoint(column.name.lower().replace("_", " ").split())
         if not numbers or (named and (order == "compact" or _grows(cells))):
             return column
     return None
@@ -142,13 +152,19 @@ def _read(asked: Asked) -> Seen:
             "Write the dates as 2024-12-31"
         )
     comma = any("," in cell for column in used for cell in column.cells[:1000])
-    keys = [Key("delimiter", delimiters.called(found.shape.delimiter))] if found.shape.delimiter != "," else []
+    keys = (
+        [Key("delimiter", delimiters.called(found.shape.delimiter))]
+        if found.shape.delimiter != ","
+        else []
+    )
     keys += [Key("time", time.name)] if time else []
     keys += [Key("dates", order)] if order not in ("auto", None) else []
     keys += [Key("decimal", ",", "numbers are written 1,5")] if comma else []
-    keys += [Key("variables", [column.name for column in used])] if used != plain or len(used) + bool(
-        time
-    ) < len(found.columns) else []
+    keys += (
+        [Key("variables", [column.name for column in used])]
+        if used != plain or len(used) + bool(time) < len(found.columns)
+        else []
+    )
     return _scanned(found, time, used, keys)
 
 
@@ -160,7 +176,9 @@ def _numbers(column: Column) -> float:
     return (right + absent) / max(1, len(cells)) if right else 0.0
 
 
-def _scanned(found: Table, time: Column | None, used: Sequence[Column], keys: Sequence[Key]) -> Seen:
+def _scanned(
+    found: Table, time: Column | None, used: Sequence[Column], keys: Sequence[Key]
+) -> Seen:
     """The series as the reader gives it, and what it has to be told."""
     table_ = {key.name: key.value for key in keys} | {"variables": tuple(c.name for c in used)}
     folder, name = os.path.split(str(found.path.resolve()))
@@ -184,8 +202,8 @@ def _scanned(found: Table, time: Column | None, used: Sequence[Column], keys: Se
     extra = [
         Key(key, value, SAID[defect])
         for defect, key, value in (
-            ("missing", "missing", "fill"), ("back", "order", "sort"), ("repeated", "repeated", "first"),
-            ("gap", "gap", "fill"), ("uneven", "gap", "ignore"),
+            ("missing", "missing", "fill"), ("back", "order", "sort"), ("gap", "gap", "fill"),
+            ("repeated", "repeated", "first"), ("uneven", "gap", "ignore"),
         )
         if counts[defect]
     ]  # fmt: skip
@@ -203,7 +221,9 @@ def season(values: NDArray[np.float64], step: Step | None) -> int:
     changes = np.diff(values[: int(0.7 * length)], axis=0)
     changes = (changes - changes.mean(0)) / (changes.std(0) + 1e-12)
     most = min(400, len(changes) // 3)
-    alike = np.array([0.0, *(float((changes[lag:] * changes[:-lag]).mean()) for lag in range(1, most))])
+    alike = np.array(
+        [0.0, *(float((changes[lag:] * changes[:-lag]).mean()) for lag in range(1, most))]
+    )
     usual = SEASONS.get(str(step), 0)
     if usual and usual < most and alike[usual] > 0.5 * REPEATS:
         return usual

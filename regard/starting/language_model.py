@@ -69,7 +69,9 @@ def look(asked: Asked, base: Path) -> Draft:
     ]
     wrapped = not found.line and sizes.longest > max(10 * WRAP, 0.02 * total)
     if wrapped:
-        said.append(f"  a line of {sizes.longest:,} characters is cut at blanks, so that its end can be held out")
+        said.append(
+            f"  a line of {sizes.longest:,} characters is cut at blanks: its end is held out"
+        )
     facts = {
         "file": str(found.sample.path), "characters": total, "lines": found.sample.count,
         "sampled": not found.sample.whole, "distinct": len(known), "language": speech,

@@ -43,7 +43,8 @@ class Lengths(NamedTuple):
     total: int
 
     def __str__(self) -> str:
-        return f"{self.median:,} {self.unit} in the middle, 95 % ≤ {self.most:,}, longest {self.longest:,}"
+        most = f"95 % ≤ {self.most:,}, longest {self.longest:,}"
+        return f"{self.median:,} {self.unit} in the middle, {most}"
 
     def as_dict(self) -> dict[str, object]:
         return {

@@ -47,9 +47,7 @@ def up(number: float, to: int) -> int:
     return -(-int(number) // to) * to
 
 
-def held_out(
-    files: Collection[str], why: str, share: float = 0.1, *more: Key
-) -> list[Section]:
+def held_out(files: Collection[str], why: str, share: float = 0.1, *more: Key) -> list[Section]:
     """Shares of the training files for the parts that have none."""
     keys = [Key(part, share) for part in ("validation", "test") if part not in files]
     return [Section("held_out", (*keys, *more), why)] if keys else []

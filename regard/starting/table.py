@@ -126,8 +126,12 @@ class Table:
         """What the file is like, a line each."""
         sample = self.sample
         rows = f"{self.rows:,} rows" if sample.whole else f"about {self.estimated:,} rows"
-        between = "" if self.shape is None else f", {delimiters.called(self.shape.delimiter)} between"
-        found = [f"{sample.path}: {rows} of {len(self.columns)} columns{between}, {encoding(sample)}"]
+        between = (
+            "" if self.shape is None else f", {delimiters.called(self.shape.delimiter)} between"
+        )
+        found = [
+            f"{sample.path}: {rows} of {len(self.columns)} columns{between}, {encoding(sample)}"
+        ]
         if not sample.whole:
             found[0] += f"; only the first {self.rows:,} were looked at"
         for column in self.columns:
@@ -175,8 +179,8 @@ def read(path: Path) -> Table:
     found = attempt(take(path))
     if found is None:
         raise UserError(
-            f"{path}: no table: neither tabs, semicolons, bars nor commas cut its lines into as many "
-            "columns each"
+            f"{path}: no table: neither tabs, semicolons, bars nor commas cut its lines into the "
+            "same number of columns"
         )
     return found
 
@@ -214,9 +218,7 @@ def _json(sample: Sample) -> Table | None:
     )
     keys = [key for key, count in counts.items() if count >= 0.9 * len(records)]
     full = [each for each in records if all(isinstance(each.get(key), plain) for key in keys)]
-    columns = (
-        Column(n, key, [_cell(each[key]) for each in full]) for n, key in enumerate(keys, 1)
-    )
+    columns = (Column(n, key, [_cell(each[key]) for each in full]) for n, key in enumerate(keys, 1))
     return Table(sample, None, False, tuple(columns), len(full), len(records) - len(full))
 
 
@@ -247,5 +249,5 @@ def named(files: Sequence[Path], base: Path) -> list[str]:
 
 
 def _relative(file: Path, base: Path) -> str:
-    near = os.path.relpath(file.resolve(), base.resolve())
-    return str(file.resolve()) if near.startswith(os.path.join("..", "..", "..")) else near
+    near = Path(os.path.relpath(file.resolve(), base.resolve()))
+    return str(file.resolve()) if near.parts[:3].count("..") == 3 else near.as_posix()

@@ -71,11 +71,9 @@ def look(asked: Asked, base: Path) -> Draft:
     sample = found.sample
     total = round(len(found.sentences) / sample.share)
     about = "" if sample.whole else "about "
+    form = f"of words in {found.width} columns" if found.width else "in JSONL"
     said = [
-        f"{sample.path}: {about}{total:,} sentences of words in {found.width or 'lists of'} columns, "
-        f"{table.encoding(sample)}"
-        if found.width
-        else f"{sample.path}: {about}{total:,} sentences in JSONL, {table.encoding(sample)}",
+        f"{sample.path}: {about}{total:,} sentences {form}, {table.encoding(sample)}",
         f"  {len(counts)} tags{spans}: {_listed(counts)}",
         f"  sentences: {sizes}",
     ]
@@ -85,7 +83,9 @@ def look(asked: Asked, base: Path) -> Draft:
         said.append("  no empty lines part sentences: texts are cut after the next full stop")
     again = measures.repeated(" ".join(word for word, _ in each) for each in found.sentences)
     if again:
-        said.append(f"  {again:,} sentences stand there more than once: equal ones stay in one part")
+        said.append(
+            f"  {again:,} sentences stand there more than once: equal ones stay in one part"
+        )
     scores = _references(found, counts)
     facts = {
         "file": str(sample.path), "sentences": total, "sampled": not sample.whole,
@@ -129,9 +129,7 @@ def _read(path: Path, given: Sequence[str]) -> Tagged:
     if width < 2 or alike < EVEN * widths.total():
         raise UserError(f"{path}: no words with tags: a word and its tag are wanted on each line")
     word, tag, columns = _places(path, width, given, rows)
-    sentences = [
-        [(row[word], row[tag]) for row in rows_ if len(row) == width] for rows_ in rows
-    ]
+    sentences = [[(row[word], row[tag]) for row in rows_ if len(row) == width] for rows_ in rows]
     return Tagged(sample, [each for each in sentences if each], width, columns)
 
 
@@ -190,15 +188,21 @@ def _json(sample: Sample, given: Sequence[str]) -> Tagged:
         except (ValueError, RecursionError):
             continue
     lists = Counter(
-        key for each in records if isinstance(each, dict) for key, v in each.items() if isinstance(v, list)
+        key
+        for each in records
+        if isinstance(each, dict)
+        for key, v in each.items()
+        if isinstance(v, list)
     )
     if not given and not set(names) <= lists.keys():
         words = next((key for key in ("tokens", "words", "text", "sentence") if key in lists), "")
-        tags = next((k for k in ("ner_tags", "pos_tags", "upos", "labels", "tags") if k in lists), "")
+        tags = next(
+            (k for k in ("ner_tags", "pos_tags", "upos", "labels", "tags") if k in lists), ""
+        )
         names = (words, tags)
     if not all(name in lists for name in names):
         known = ",".join(lists) or "none"
-        raise UserError(f"{sample.path}: which keys are words and tags? Say by --columns WORDS,TAGS; lists: {known}")
+        raise UserError(f"{sample.path}: which keys? Say by --columns WORDS,TAGS; lists: {known}")
     found = []
     for each in records:
         words_, tags_ = (each.get(name, []) for name in names)

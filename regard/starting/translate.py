@@ -12,7 +12,8 @@ from regard.starting.sample import take
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table
 
-SOURCES = frozenset(["source", "src", "input", "question", "wrong", "misspelling"])
+SOURCES = "source src input question wrong misspelling"
+"""Names of columns."""
 SHORT = 2.0
 """Words of a text on average, below which characters are learnt."""
 MANY = 100_000
@@ -70,7 +71,7 @@ def choose(found: Table, given: Sequence[str] = ()) -> tuple[Column, Column]:
             f"there are {names}"
         )
     first, second = prose
-    return (second, first) if second.name.lower() in SOURCES else (first, second)
+    return (second, first) if second.name.lower() in SOURCES.split() else (first, second)
 
 
 def look(asked: Asked, base: Path) -> Draft:
@@ -94,7 +95,9 @@ def look(asked: Asked, base: Path) -> Draft:
     for name, size, which in zip(("sources", "targets"), sizes, speech, strict=True):
         said.append(f"  {name}: {size}{f', {which}' if which else ''}")
     if again:
-        said.append(f"  {again:,} sources stand there more than once: all their pairs stay in one part")
+        said.append(
+            f"  {again:,} sources stand there more than once: all their pairs stay in one part"
+        )
     facts = seen.facts | {
         "pairs": seen.count,
         "lengths": [size.as_dict() for size in sizes],
@@ -126,7 +129,11 @@ def _two(paths: Sequence[Path]) -> Pairs:
     said = [f"{s.path}: {counts[0]:,} lines, {table.encoding(s)}" for s in (source, target)]
     if both < counts[0]:
         said.append(f"  only the first {both:,} lines were looked at")
-    facts = {"files": [str(path) for path in paths], "lines": counts[0], "sampled": both < counts[0]}
+    facts = {
+        "files": [str(path) for path in paths],
+        "lines": counts[0],
+        "sampled": both < counts[0],
+    }
     return Pairs(
         source.lines[:both], target.lines[:both], counts[0], both / counts[0], (), said, facts,
         source.broken + target.broken,

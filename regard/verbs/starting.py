@@ -34,8 +34,8 @@ def new(
 
     Says what is in the files (columns, delimiter, encoding, labels, languages, lengths), writes a
     recipe whose split, sizes and budget fit them, and says what training will cost and which score
-    costs nothing. The task is classify, tag, translate, language_model or forecast; without one it is
-    guessed where the files are plain.
+    costs nothing. The task is classify, tag, translate, language_model or forecast; without one it
+    is guessed where the files are plain.
 
     Examples:
       regard new classify reviews.csv
@@ -46,8 +46,8 @@ def new(
 
     Args:
         words: A task, and the files that it is for.
-        to: The recipe to write; otherwise NAME.toml in this folder, NAME being that of the first file.
-        columns: The columns to take, between commas, by name or number: label,text or source,target.
+        to: The recipe to write; otherwise NAME.toml in this folder, called as the first file.
+        columns: Names or numbers of columns: label,text or source,target or word,tag or variables.
         quick: Do not measure time and memory; `regard doctor` does.
         force: Write over a recipe that is there.
         json: All that was seen as JSON on stdout.
@@ -60,7 +60,9 @@ def new(
     asked = starting.Asked(files, wanted)
     place = to or Path(f"{_stem(files[0])}.toml")
     if place.exists() and not force:
-        raise UserError(f"{place} is there already: name another by --to, or write over it by --force")
+        raise UserError(
+            f"{place} is there already: name another by --to, or write over it by --force"
+        )
     streams.check_place(place)
     with display.waiting(f"looking at {', '.join(map(str, files))}"):
         task = task or starting.likeliest(asked)

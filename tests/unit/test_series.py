@@ -82,7 +82,11 @@ def test_gzip_byte_order_mark_and_windows_lines(tmp_path):
         ("2,20", "2,2\x000", r"x\.csv:3: control character"),
         ("2,20", "2,1e999", r"x\.csv:3: “b” is not a number"),
         ("2,20", "2,-1e101", r"x\.csv:3: “b” is beyond 1e\+100: “-1e101”"),
-        ("2,20", '2,"1,5"', r"x\.csv:3: “b” is not a number; with data\.decimal = ',' it is one: “1,5”"),
+        (
+            "2,20",
+            '2,"1,5"',
+            r"x\.csv:3: “b” is not a number; with data\.decimal = ',' it is one: “1,5”",
+        ),
         ("2,20", "2,1,5", r"x\.csv:3: 4 columns instead of 3"),
         ("2,20", "2,1.234,56", r"x\.csv:3: 4 columns instead of 3"),
         ("2,20", "2,1 234", r"x\.csv:3: “b” is not a number"),
