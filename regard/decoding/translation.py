@@ -233,8 +233,8 @@ class Translator:
         lengths = [(len(y), len(x)) for x, y in zip(left, right, strict=True)]
         for n, found in enumerate(by_length(lengths, size, log_probs)):
             status = self._status(len(sources[n]) > self.longest, [*left[n], *right[n]])
-            tokens = self.target.positions({self.target.name: right[n]})
-            yield scored(found, status=status, tokens=tokens)
+            pieces = self.target.positions({self.target.name: right[n]})
+            yield scored(found, status=status, tokens=pieces)
 
     def look(self, model: Model, text: str, search: Part, target: str | None) -> Reading:
         """What is written for a text, or a given target, for the viewer."""

@@ -10,7 +10,7 @@ from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
-from regard.examples.preparation import Fields
+from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored
 from regard.fields import Field
 from regard.inspect.reading import Reading
@@ -87,7 +87,7 @@ class FolderTask:
     evaluate_options = frozenset[str]()
     reads_files = False
 
-    def __init__(self, config: Any, folder: Path, plan: Any) -> None:
+    def __init__(self, config: Any, folder: Path, plan: Plan) -> None:
         self.config, self.folder, self.plan = config, folder, plan
         self.fields = {side: field.load(folder) for side, field in plan.fields.items()}
 

@@ -130,6 +130,7 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
 class Task(FolderTask):
     """A language model whose tokenizer and store lie in a run's folder."""
 
+    config: Config
     predict_options = frozenset({"length"})
 
     def __init__(self, config: Config, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from itertools import product
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -65,7 +65,8 @@ def ask(
     numbers = options.pop("numbers", range(len(texts)))
     kind = module_.__name__.rpartition(".")[2]
     search = Part(kind, module_.Config(**options))
-    by: Any = SimpleNamespace(end=END, unwritten=FORBIDDEN)
+    by = Tokenizer.__new__(Tokenizer)  # all that is asked of it are its special tokens
+    by.unwritten = FORBIDDEN
     continuer = Continuer(model, by, START, window, ends=True)
     assert all(text[0] == START for text in texts)
     return continuer.follow([text[1:] for text in texts], numbers, search, length)
