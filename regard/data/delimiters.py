@@ -29,8 +29,8 @@ output date time timestamp day month year value lang language word token"""
 """Words that columns are often called by."""
 
 
-Fits = Callable[[list[str]], bool]
-"""Whether a row may be one of the table that is wanted."""
+Fits = Callable[[Sequence[str], int], bool]
+"""Whether a table may be the one that is wanted, by its first row and the width of most."""
 
 
 class Shape(NamedTuple):
@@ -87,14 +87,22 @@ def guess(lines: Sequence[str]) -> Shape | None:
 
 def settled(name: str, suffix: str, lines: Sequence[str], fits: Fits) -> str:
     """What stands between the columns of a file: as a recipe says, or by suffix and content. What
-    the suffix promises (a comma otherwise) holds, unless it `fits` less than half of the rows and
-    another character fits nearly all."""
+    the suffix promises holds, unless it fits less than half of the rows and another character
+    nearly all."""
     if name != "auto":
         return character(name)
-    usual = USUAL.get(suffix, ",")
-    shares = {each: _share(lines, each, fits) for each in (usual, *DELIMITERS.values())}
+    promised = USUAL.get(suffix, "")
+    shares = {each: _share(lines, each, fits) for each in (promised, *DELIMITERS.values()) if each}
     best = max(shares, key=lambda each: shares[each])
-    return best if shares[usual] < 0.5 and shares[best] >= ALIKE else usual
+    other = shares[best] >= ALIKE and shares.get(promised, 0.0) < 0.5
+    return best if other or not promised else promised
+
+
+def _share(lines: Sequence[str], delimiter: str, fits: Fits) -> float:
+    """Of the rows that are not empty, those with as many columns as most have, if that fits."""
+    rows = [row for row in cut(lines[:LOOKED], delimiter) if any(map(str.strip, row))]
+    made, share = shape(lines, delimiter)
+    return share if rows and fits(rows[0], made.width) else 0.0
 
 
 def of_series(name: str, suffix: str, lines: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ class Config:
     header: bool = False
     """Whether a table starts with the names of its columns."""
     delimiter: str = "auto"
-    """What stands between columns: tab, comma, semicolon, pipe or one character; auto: as the suffix
+    """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
     says, or else what cuts its lines into the same number of columns."""
     wrap: LengthOrZero = 0
     """Cut what is longer: running text at the next blank after so many characters, tagged words at

@@ -55,7 +55,7 @@ class Config:
     file: str
     """A CSV file, plain or gzip, whose first line names its columns."""
     delimiter: str = "auto"
-    """What stands between columns: tab, comma, semicolon, pipe or one character; auto: as the suffix
+    """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
     says, or else what cuts its lines into the same number of columns."""
     decimal: Literal[".", ","] = "."
     """What stands before the decimals of a number."""

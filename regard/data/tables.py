@@ -75,11 +75,17 @@ class Layout:
             f"{', '.join(cells)}; say by data.columns which are meant"
         )
 
-    def fits(self, row: list[str]) -> bool:
-        """Whether a row may be one of the table, as far as a single one tells."""
+    def fits(self, first: Sequence[str], width: int) -> bool:
+        """Whether a table may be this one, by its first row and the columns of most rows."""
+        if self.header:
+            return width == len(first) and all(self._is_there(each, first) for each in self.columns)
         if self.by_number:
-            return len(row) >= max(2, *(abs(int(each)) for each in self.columns))
-        return len(row) == len(self.columns)
+            return width >= max(2, *(abs(int(each)) for each in self.columns))
+        return width == len(self.columns)
+
+    def _is_there(self, column: Name, cells: Sequence[str]) -> bool:
+        within = _numbered(column) and 0 < abs(int(column)) <= len(cells)
+        return within or list(cells).count(str(column)) == 1
 
 
 def called(columns: Sequence[Name]) -> tuple[str, ...]:
@@ -143,31 +149,15 @@ def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
     start = next((line for line in first if line.strip()), "")
     if suffix(path) not in TABLES and start.startswith("{") and isinstance(_object(start), dict):
         return _json(path, layout, broken)
-    fits = layout.fits
-    if layout.header:
-        fits = _like_header(path, first, layout)
-    delimiter = delimiters.settled(layout.delimiter, suffix(path), first, fits)
+    delimiter = delimiters.settled(layout.delimiter, suffix(path), first, layout.fits)
     _check_width(path, first, delimiter, layout)
     return _table(path, layout, broken, delimiter)
-
-
-def _like_header(path: Path, first: Sequence[str], layout: Layout) -> "delimiters.Fits":
-    """A row fits that has as many columns as names that the header has, if it has those wanted."""
-    widths = set()
-    for delimiter in delimiters.DELIMITERS.values():
-        names = next(delimiters.cut(first, delimiter), [])
-        try:
-            layout.places(path, names)
-        except UserError:
-            continue
-        widths.add(len(names))
-    return lambda row: len(row) in widths
 
 
 def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layout) -> None:
     """Refuse a table of which no row can be read, with the key that would let it be."""
     rows = [row for row in delimiters.cut(first, delimiter) if any(map(str.strip, row))]
-    if layout.header or not rows or any(map(layout.fits, rows)):
+    if layout.header or not rows or any(layout.fits(row, len(row)) for row in rows):
         return
     width, wanted = len(rows[0]), len(layout.columns)
     if (other := delimiters.others(first, delimiter)) and width < 2:

@@ -83,7 +83,7 @@ def of(task: str) -> Look:
     """The file of a task."""
     if task not in tasks():
         raise RecipeError(f"new: there is no task {task!r}; there are {', '.join(tasks())}")
-    found: Look = import_module(f"{__name__}.{task}")  # type: ignore[assignment]
+    found: Look = import_module(f"{__name__}.{task}")
     return found
 
 

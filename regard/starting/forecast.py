@@ -1,16 +1,15 @@
 """Numbers that change with time: which column is the time, what repeats, what comes next."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import clock, dates, delimiters, series
+from regard.data import clock, dates, series
 from regard.data.cells import MISSING, Defect, is_number
 from regard.data.clock import Step
 from regard.data.files import PARTS
@@ -112,6 +111,14 @@ SAID: dict[Defect, str] = {
     "gap": "steps are left out: filled with the row before",
     "uneven": "no whole number of steps: rows count as equally far apart",
 }
+REPAIRS: dict[Defect, tuple[str, str]] = {
+    "missing": ("missing", "fill"),
+    "back": ("order", "sort"),
+    "repeated": ("repeated", "first"),
+    "gap": ("gap", "fill"),
+    "uneven": ("gap", "ignore"),
+}
+"""The key of a recipe that says what to do about a defect."""
 HOW = {"persistence": "repeating the last value", "seasonal": "repeating the last season"}
 
 
@@ -152,20 +159,12 @@ def _read(asked: Asked) -> Seen:
             "Write the dates as 2024-12-31"
         )
     comma = any("," in cell for column in used for cell in column.cells[:1000])
-    keys = (
-        [Key("delimiter", delimiters.called(found.shape.delimiter))]
-        if found.shape.delimiter != ","
-        else []
-    )
-    keys += [Key("time", time.name)] if time else []
+    some = used != plain or len(used) + bool(time) < len(found.columns)
+    keys = [Key("time", time.name)] if time else []
     keys += [Key("dates", order)] if order not in ("auto", None) else []
     keys += [Key("decimal", ",", "numbers are written 1,5")] if comma else []
-    keys += (
-        [Key("variables", [column.name for column in used])]
-        if used != plain or len(used) + bool(time) < len(found.columns)
-        else []
-    )
-    return _scanned(found, time, used, keys)
+    keys += [Key("variables", [column.name for column in used])] if some else []
+    return _scanned(found, used, keys)
 
 
 def _numbers(column: Column) -> float:
@@ -176,42 +175,26 @@ def _numbers(column: Column) -> float:
     return (right + absent) / max(1, len(cells)) if right else 0.0
 
 
-def _scanned(
-    found: Table, time: Column | None, used: Sequence[Column], keys: Sequence[Key]
-) -> Seen:
-    """The series as the reader gives it, and what it has to be told."""
-    table_ = {key.name: key.value for key in keys} | {"variables": tuple(c.name for c in used)}
-    folder, name = os.path.split(str(found.path.resolve()))
+def _scanned(found: Table, used: Sequence[Column], keys: Sequence[Key]) -> Seen:
+    """The series as the reader gives it, and the keys that let it be read."""
+    place = found.path.resolve()
+    given = {key.name: key.value for key in keys} | {"variables": tuple(c.name for c in used)}
     config = series.Config(
-        folder=folder, file=name, missing="fill", gap="fill", repeated="first",
-        order="sort" if time else "refuse", **table_,
+        folder=str(place.parent), file=place.name, missing="fill", gap="fill", repeated="first",
+        order="sort" if "time" in given else "refuse", **given,
     )  # fmt: skip
     scan = series.scanned(config)
     counts = Counter(defect for defect, _ in scan.defects)
     if counts["uneven"]:
-        config = series.Config(
-            folder=folder, file=name, missing="fill", gap="ignore", repeated="first",
-            order="sort" if time else "refuse", **table_,
-        )  # fmt: skip
+        config = replace(config, gap="ignore")
         scan = series.scanned(config)
-        counts = Counter(defect for defect, _ in scan.defects)
         counts.pop("gap", None)
-    hard = [(defect, finding) for defect, finding in scan.defects if defect not in SAID]
+    hard = [finding for defect, finding in scan.defects if defect not in SAID]
     if hard or scan.series is None:
-        raise UserError(str(hard[0][1] if hard else scan.error))
-    extra = [
-        Key(key, value, SAID[defect])
-        for defect, key, value in (
-            ("missing", "missing", "fill"), ("back", "order", "sort"), ("gap", "gap", "fill"),
-            ("repeated", "repeated", "first"), ("uneven", "gap", "ignore"),
-        )
-        if counts[defect]
-    ]  # fmt: skip
-    values = scan.series.values
-    return Seen(
-        found, config, values, scan.series.step, season(values, scan.series.step), counts,
-        [*keys, *extra],
-    )  # fmt: skip
+        raise UserError(str(hard[0] if hard else scan.error))
+    values, step = scan.series.values, scan.series.step
+    extra = [Key(key, value, SAID[each]) for each, (key, value) in REPAIRS.items() if counts[each]]
+    return Seen(found, config, values, step, season(values, step), counts, [*keys, *extra])
 
 
 def season(values: NDArray[np.float64], step: Step | None) -> int:
