@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from bench import busy, decoding, machine, ngrams, preparing, recurrent, scaling, training
+from bench import busy, decoding, defaults, machine, ngrams, preparing, recurrent, scaling, training
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
 from regard.train.device import cores
@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "latency": decoding.latency,
     "start": preparing.start,
     "prepare": preparing.prepare,
+    "defaults": defaults.defaults,
 }
 
 
@@ -69,6 +70,8 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
+    parser.add_argument("--only", help="defaults: names of data sets, with commas between")
+    parser.add_argument("--runs", default="runs/defaults", help="defaults: where the runs go")
     parser.add_argument("--to", default="docs/images", help="scaling: where the picture goes")
     options = parser.parse_args(arguments)
     if options.name not in BENCHMARKS:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -36,6 +37,26 @@ def drawing() -> Iterator[Callable[..., None]]:
         draw = finishing.draw
         patch.setattr(finishing, "draw", lambda folder, records: None)
         yield draw
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_defaults() -> Iterator[Callable[..., dict[str, Any]]]:
+    """Recipes of tests say what they want; the defaults of the tasks, which are for real data, are
+    laid under none of them. What reads these, for tests of it."""
+    from regard.recipe import defaults
+
+    with pytest.MonkeyPatch.context() as patch:
+        read = defaults.of
+        patch.setattr(defaults, "of", lambda task: {})
+        yield read
+
+
+@pytest.fixture
+def task_defaults(
+    plain_defaults: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recipes have the defaults of their task, as they do for everybody."""
+    monkeypatch.setattr("regard.recipe.defaults.of", plain_defaults)
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ The plan of an epoch is a pure function of (lengths, seed, epoch): to resume at 
 arithmetic, nothing is replayed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import types
 from regard.errors import UserError
 from regard.recipe.values import Rows, RowsOrZero
 from regard.types import ALL, Batch, Position
@@ -122,3 +123,11 @@ class Batches:
         if position.index + 1 < len(self.epoch(position.epoch)):
             return Position(position.epoch, position.index + 1)
         return Position(position.epoch + 1, 0)
+
+
+def first_epoch(batches: types.Batches) -> Iterator[Position]:
+    """The positions of all batches of the first epoch."""
+    place = Position()
+    while place.epoch == 0:
+        yield place
+        place = batches.after(place)

@@ -91,7 +91,8 @@ class Standard:
 
 def _parts(value: object) -> dict[str, tuple[int, int]]:
     """First row of each part and the row after its last: one part follows the other."""
-    found, last = {}, 0
+    found: dict[str, tuple[int, int]] = {}
+    last = 0
     for name in PARTS:
         ends = checked.items(checked.keys(value, "parts", {*PARTS})[name], f"parts.{name}", 2)
         start = checked.whole(ends[0], f"the beginning of {name}", last, last)

@@ -57,7 +57,8 @@ class State:
             (k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memory
         )
         mask = None if self.mask is None else self.mask.index_select(0, sentences)
-        return State(self.past.keep(sentences, rows), memory, mask, read, self.blocks)
+        blocks = tuple(block.apart() for block in self.blocks)
+        return State(self.past.keep(sentences, rows), memory, mask, read, blocks)
 
     def expand(self, beams: int) -> "State":
         read = self.read if isinstance(self.read, int) else self.read.repeat_interleave(beams)
@@ -73,7 +74,8 @@ class State:
             each = (torch.as_tensor(s.read, device=device).expand(s.rows) for s in states)
             read = [torch.cat(list(each))]
         past, memory = joined([s.past for s in states]), joined_caches([s.memory for s in states])
-        return State(past, memory, _joined_masks(states), read[0], self.blocks)
+        blocks = tuple(block.apart() for block in self.blocks)
+        return State(past, memory, _joined_masks(states), read[0], blocks)
 
     def detach(self) -> "State":
         memory = tuple((k.detach(), v.detach()) for k, v in self.memory)
@@ -164,34 +166,34 @@ class Decoder(nn.Module):
 
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
-        blocks = self._bound(memory is not None)
         if memory is None:
-            return State(Past(rows, rows), (), None, 0, blocks)
+            return State(Past(rows, rows), (), None, 0, self._bound((), None))
         crosses: list[Any] = [block.cross for block in self.blocks]
         projected = tuple(cross.project(memory.states) for cross in crosses)
         if not torch.is_grad_enabled() and not bool(memory.mask.any(1).all()):
             # To see nothing is to see zeros: the kernel for single steps need not know.
             real = memory.mask[:, None, :, None]
             projected = tuple((k, v * real) for k, v in projected)
-        return State(Past(rows, rows), projected, _hidden(memory, projected), 0, blocks)
+        mask = _hidden(memory, projected)
+        return State(Past(rows, rows), projected, mask, 0, self._bound(projected, mask))
 
-    def _bound(self, cross: bool) -> tuple[Bound, ...]:
+    def _bound(self, memory: tuple[Cache, ...], mask: Hides | None) -> tuple[Bound, ...]:
         if torch.is_grad_enabled() or self.rotary is not None:
             return ()
-        return tuple(bind(block, cross=cross) for block in self.blocks)
+        caches = memory or (None,) * len(self.blocks)
+        return tuple(bind(*pair, mask) for pair in zip(self.blocks, caches, strict=True))
 
     def forward(
         self, tokens: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], State]:
         length = tokens.shape[1]
-        x = self.position(self.embedding(tokens), state.read)
         if (
             length == 1
             and state.blocks
             and not (self.training or torch.is_grad_enabled() or watched())
         ):
-            return self._step(x, state)
-        x = self.dropout(probe("input", x))
+            return self._step(tokens, state)
+        x = self.dropout(probe("input", self.position(self.embedding(tokens), state.read)))
         past, bias = state.past.grown(length) if state.past.places else (state.past, None)
         state = State(past, state.memory, state.mask, state.read, state.blocks)
         caches: list[Cache] = []
@@ -205,10 +207,11 @@ class Decoder(nn.Module):
         return self.norm(x), State(past, state.memory, state.mask, read, state.blocks)
 
     def _step(
-        self, x: Float[Tensor, "R 1 D"], state: State
+        self, tokens: Int[Tensor, "R 1"], state: State
     ) -> tuple[Float[Tensor, "R 1 D"], State]:
         """The same for one token of each row, in few calls."""
-        past, blocks, y = state.past, state.blocks, x.squeeze(1)
+        past, blocks = state.past, state.blocks
+        y = self.position.forward(self.embedding.forward(tokens), state.read).squeeze(1)
         if not past.places:
             past = past.opened(len(blocks), blocks[0].heads, y)
         past, bias = past.grown(1)

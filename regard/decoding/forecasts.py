@@ -186,7 +186,7 @@ def read(
     Where each variable is a series of its own, it is the last one that is looked at.
     """
     window, names, known = by.window, list(found.names), past.last(found, name)
-    values = torch.from_numpy(past.standardised(known, name))[None].to(by.model.device)
+    values = torch.from_numpy(past.standard.apply(known, name))[None].to(by.model.device)
     with torch.inference_mode():
         normal = by.forecast(values, window.horizon, intervals.paths)
     mean, deviation = (each[0].cpu().numpy() for each in normal)

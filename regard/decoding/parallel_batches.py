@@ -9,12 +9,13 @@ A single sentence is done sooner on one thread, too: to hand an operation of thr
 second thread takes as long again, and where another program has that core, much longer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from threading import Lock
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -53,9 +54,11 @@ def parallel_batches(
 
 def threads_for(model: Model, sentences: int) -> AbstractContextManager[None]:
     """Around the search for so many sentences: one thread where more would not be faster."""
-    if sentences > 1 or model.device.type != "cpu" or model.size() > SMALL:
+    if sentences > 1 or model.device.type != "cpu":
         return nullcontext()
-    return _one_thread
+    if model not in _sizes:
+        _sizes[model] = model.size()  # to count takes as long as two layers
+    return _one_thread if _sizes[model] <= SMALL else nullcontext()
 
 
 class _OneThread(AbstractContextManager[None]):
@@ -79,3 +82,4 @@ class _OneThread(AbstractContextManager[None]):
 
 
 _one_thread = _OneThread()
+_sizes: MutableMapping[Model, int] = WeakKeyDictionary()

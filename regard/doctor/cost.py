@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.checks.findings import Finding, Severity, finding
+from regard.data.batching import first_epoch
 from regard.errors import UserError
 from regard.model import build
 from regard.runs import Run
@@ -68,9 +69,7 @@ def parameters(run: Run) -> int:
 
 def _plan(batches: Batches) -> Plan:
     """Some batches of the first epoch, evenly out of all."""
-    places = [Position()]
-    while (after := batches.after(places[-1])).epoch == 0:
-        places.append(after)
+    places = list(first_epoch(batches))
     tried = {place: batches.at(place) for place in places[:: -(-len(places) // TRIED)]}
     ranked = sorted(tried, key=lambda n: sum(t.numel() for t in tried[n].tensors.values()))
     targets = {place: batch.targets for place, batch in tried.items()}

@@ -36,7 +36,7 @@ from regard.layers.residual import Residual
 from regard.runs import Run
 from regard.runs.training import new_job
 from regard.train import loop
-from regard.train.gradient import Micro, descend, gradient
+from regard.train.gradient import Counts, Micro, descend, gradient
 from regard.train.job import Job
 from regard.train.prefetch import prefetch
 from regard.train.progress import Progress
@@ -223,8 +223,9 @@ class Stepper:
 
     def learn(self, micro: Micro, team: Team) -> None:
         job, state, progress = self.job, self.state, self.state.progress
+        counts = Counts.over(job.group, [part for parts in micro for part in parts])
         with record_function("gradient"):
-            _, state.carry, norm = gradient(job, micro, progress.update, state.carry, team)
+            _, state.carry, norm = gradient(job, micro, counts, progress.update, state.carry, team)
         with record_function(PREFIX + OPTIMIZER):
             if math.isfinite(norm):
                 descend(job, job.rate(progress, progress.update + 1), norm)

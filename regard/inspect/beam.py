@@ -5,13 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
-from jaxtyping import Int
-from torch import Tensor
-
 from regard.search import Request, beam
-
-Step = tuple[beam.Layer, Int[Tensor, "B W"]]
-"""What a search had at one step, and which of its candidates are followed."""
 
 
 @dataclass
@@ -39,15 +33,15 @@ Tree = list[Node]
 
 
 @contextmanager
-def recorded() -> Iterator[list[Step]]:
-    """The steps of the beam search inside."""
-    steps: list[Step] = []
-    with beam.observe(lambda *step: steps.append(step)):
+def recorded() -> Iterator[list[beam.Layer]]:
+    """The steps of the beam search inside, for its first sentence."""
+    steps: list[beam.Layer] = []
+    with beam.observe(lambda number, layer: None if number else steps.append(layer)):
         yield steps
 
 
 def tree(
-    steps: Sequence[Step],
+    steps: Sequence[beam.Layer],
     request: Request,
     config: beam.Config,
     pieces: Callable[[Sequence[int]], list[str]],
@@ -55,31 +49,27 @@ def tree(
     """All candidates of the first sentence, in the order of the search."""
     nodes: Tree = []
     places: list[dict[int, int]] = []  # of each step: place → node
-    for number, (layer, followed) in enumerate(steps):
-        sentences, totals, symbols, log_probs, parents, taken = layer
-        if 0 not in sentences:
-            break
-        row = sentences.tolist().index(0)
-        chosen, last = followed[row].tolist(), number + 1 == len(steps)
-        names = pieces(symbols[row].tolist())
+    for number, layer in enumerate(steps):
+        last = number + 1 == len(steps)
+        names = pieces(layer.symbols)
         here: dict[int, int] = {}
-        for place, total in enumerate(totals[row].tolist()):
+        for place, total in enumerate(layer.totals):
             if total == -inf:
                 continue
             here[place] = len(nodes)
-            kept = bool(taken[row, place])
-            ends = int(symbols[row, place]) == request.end and number >= request.forced[0]
-            parent = places[-1].get(int(parents[row, place]), -1) if places else -1
+            kept, followed = place in layer.taken, place in layer.chosen
+            ends = layer.symbols[place] == request.end and number >= request.forced[0]
+            parent = places[-1].get(layer.parents[place], -1) if places else -1
             nodes.append(
                 Node(
                     step=number,
                     parent=parent,
                     piece=names[place],
-                    log_prob=float(log_probs[row, place]),
+                    log_prob=layer.log_probs[place],
                     total=total,
                     score=total / (number + 1) ** config.length_penalty,
-                    fate="finished" if kept else "followed" if place in chosen else "dropped",
-                    why=_why(place, kept, ends, place in chosen, last, config.beams),
+                    fate="finished" if kept else "followed" if followed else "dropped",
+                    why=_why(place, kept, ends, followed, last, config.beams),
                 )
             )
         places.append(here)

@@ -8,8 +8,14 @@ which learns, reads whole texts and can be watched:
     x ← x + attention(norm(x)),   x ← x + cross(norm(x)),   x ← x + feedforward(norm(x))
 
 or, post-norm, the norm of each sum instead.
+
+A single sentence's memory (keys and values k, v ∈ ℝˢˣᴷ of each head) does not change, nor do the
+projections around it; so they are multiplied once, and a step has two small products left:
+
+    cross(y) = Σ_heads softmax(y Q + c) U + b     Q = W_q kᵀ / √K,   c = b_q kᵀ / √K,   U = v W_o
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,8 +49,14 @@ class Block(NamedTuple):
     heads: int
     attention: Attention
     cross: Attention | None
+    memory: tuple[Map, Map] | None
+    """Cross-attention with the memory in it: y ↦ y Q + c and A ↦ A U + b."""
     norm: Map
     feedforward: Map
+
+    def apart(self) -> "Block":
+        """The same for another memory."""
+        return self._replace(memory=None)
 
     def step(
         self,
@@ -65,17 +77,23 @@ class Block(NamedTuple):
         x = x if self.pre else norm(x)
         if self.cross is not None and memory is not None:
             norm, project, output = self.cross
-            query = project(norm(x) if self.pre else x)
-            query = query.view(past.sentences, -1, self.heads, x.shape[1] // self.heads)
-            x = x + output(_heads(query.transpose(1, 2), memory, mask))
+            inside = norm(x) if self.pre else x
+            if self.memory is not None:
+                scores, values = self.memory
+                weights = scores(inside).view(len(x), self.heads, -1).softmax(-1)
+                x = x + values(weights.view(len(x), -1))
+            else:
+                query = project(inside)
+                query = query.view(past.sentences, -1, self.heads, x.shape[1] // self.heads)
+                x = x + output(_heads(query.transpose(1, 2), memory, mask))
             x = x if self.pre else norm(x)
         if self.pre:
             return x + self.feedforward(self.norm(x))
         return self.norm(x + self.feedforward(x))
 
 
-def bind(block: Any, *, cross: bool) -> Block:
-    """What a block of `decoders.transformer` computes with."""
+def bind(block: Any, memory: Cache | None, mask: Tensor | None) -> Block:
+    """What a block of `decoders.transformer` computes with, and its memory if there is one."""
 
     def attention(name: str, projection: str) -> Attention:
         inner, around = getattr(block, name), getattr(block, f"around_{name}")
@@ -88,15 +106,33 @@ def bind(block: Any, *, cross: bool) -> Block:
         around.pre,
         block.attention.heads,
         attention("attention", "query_key_value"),
-        attention("cross", "query") if cross else None,
+        None if memory is None else attention("cross", "query"),
+        None if memory is None or mask is not None else _with_memory(block.cross, *memory),
         _norm(around.norm),
         _feedforward(block.feedforward),
     )
 
 
+def _with_memory(
+    cross: Any, key: Float[Tensor, "B H S K"], value: Float[Tensor, "B H S K"]
+) -> tuple[Map, Map] | None:
+    """The products with the memory of one sentence that is not long."""
+    sentences, heads, length, dim = key.shape
+    if sentences > 1 or length > 2 * dim:
+        return None
+    scaled, bias = key[0] / math.sqrt(dim), cross.query.bias
+    scores = torch.bmm(scaled, cross.query.weight.view(heads, dim, -1)).flatten(0, 1)  # (H S, D)
+    values = torch.bmm(value[0], cross.output.weight.t().view(heads, dim, -1)).flatten(0, 1)
+    if bias is not None:
+        bias = torch.bmm(scaled, bias.view(heads, dim, 1)).flatten()
+    return _product(scores.t(), bias), _product(values, cross.output.bias)
+
+
 def _linear(layer: nn.Linear) -> Map:
-    table = layer.weight.t()
-    bias: Tensor | None = layer.bias
+    return _product(layer.weight.t(), layer.bias)
+
+
+def _product(table: Float[Tensor, "I O"], bias: Float[Tensor, "O"] | None) -> Map:
     if bias is None:
         return lambda x: torch.mm(x, table)
     return lambda x: torch.addmm(bias, x, table)

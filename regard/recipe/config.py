@@ -22,7 +22,7 @@ from typing import Any
 import tomli_w
 
 from regard.errors import RecipeError
-from regard.recipe import model_section, paths, toml, upgrade
+from regard.recipe import defaults, model_section, paths, toml, upgrade
 from regard.recipe.parts import Part, kinds, module, resume
 from regard.recipe.typed import Place, Room, Table, describe, room_of, section, typed, unknown
 from regard.recipe.values import Range, shown
@@ -60,7 +60,7 @@ def load(path: Path, overrides: Iterable[str] = (), *, of_run: bool = False) -> 
     if of_run:
         with place.located():
             table = upgrade.present(table)
-    return _changed(table, found.parent, place)
+    return _changed(table, found.parent, place, of_run)
 
 
 def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
@@ -72,12 +72,12 @@ def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recip
     return _changed(own, Path.cwd(), Place(overrides=tuple(overrides)))
 
 
-def _changed(table: Table, folder: Path, place: Place) -> Recipe:
+def _changed(table: Table, folder: Path, place: Place, of_run: bool = False) -> Recipe:
     for override in place.overrides:
         _override(table, override)
     with place.located():
         paths.from_recipe(table, folder)
-    return recipe(table, place)
+    return recipe(table, place, of_run=of_run)
 
 
 def find(path: Path) -> Path:
@@ -101,8 +101,8 @@ def find(path: Path) -> Path:
     raise RecipeError(f"{path}: there is no such recipe{hint}")
 
 
-def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (frozen)
-    """A checked Recipe from a plain table."""
+def recipe(table: Table, place: Place = Place(), *, of_run: bool = False) -> Recipe:  # noqa: B008 (frozen)
+    """A checked Recipe from a plain table; that of a run has all defaults written out."""
     table = dict(table)
     if "task" not in table:
         for key in difflib.get_close_matches("task", map(str, table), 1):
@@ -113,6 +113,7 @@ def recipe(table: Table, place: Place = Place()) -> Recipe:  # noqa: B008 (froze
         task = module("tasks", kind)
     except RecipeError as error:
         raise RecipeError(f"{place.of('task')}: task: {error}") from None
+    table = table if of_run else defaults.under(table, task)
     from regard import model
     from regard.tasks import check_metric
     from regard.train.job import Config as TrainConfig

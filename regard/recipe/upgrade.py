@@ -58,8 +58,9 @@ ELSEWHERE = {
     "train.optimizer.learning_rate": "lr learning_rate peak_lr max_lr",
     "train.optimizer.weight_decay": "weight_decay l2 wd",
     "train.optimizer.kind": "optim optimizer_type",
-    "train.updates": "max_steps steps num_steps max_updates total_steps train_steps iterations "
-    "epochs num_epochs max_epochs num_train_epochs",
+    "train.updates": "max_steps steps num_steps max_updates total_steps train_steps iterations",
+    "train.epochs": "num_epochs max_epochs num_train_epochs",
+    "train.minutes": "max_time time_limit max_minutes",
     "train.schedule.warmup": "warmup warmup_steps num_warmup_steps warmup_updates lr_warmup",
     "train.schedule.kind": "lr_scheduler scheduler lr_schedule",
     "train.accumulate": "gradient_accumulation_steps update_freq accum_count grad_accum",

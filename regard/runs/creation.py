@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from regard import __version__
-from regard.data import vectors
+from regard.data import vectors, whole_file
+from regard.data.batching import first_epoch
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Raw
@@ -152,11 +153,19 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
             vectors.keep(Path(path), by, embedding.weight.shape[1], folder / VECTORS)
         if weights := transfer.gather(recipe, model, task.sizes):
             checkpoint.save(folder / "start", weights, {})
+        _plan(folder, recipe, task)
     seen = {"used": report.used, "skipped": dict(report.counts), "report": report.summary()}
     for name, value in {"data": seen | {"findings": found}, "environment": environment()}.items():
         written = checked.written(value, indent=1)
         (folder / f"{name}.json").write_text(written, encoding="utf-8", newline="\n")
     manifest.seal(folder)
+
+
+def _plan(folder: Path, recipe: Recipe, task: Task) -> None:
+    """Say in the run's recipe how many updates its limits and intervals are."""
+    epoch = sum(1 for _ in first_epoch(task.batches(recipe.seed)))
+    planned = replace(recipe, train=recipe.train.planned(epoch))
+    whole_file.write(folder / manifest.HIDDEN_RECIPE, config.dump(planned))
 
 
 def pretrained(recipe: Recipe, task: Task, model: Model) -> tuple[str, Embedding, Tokenizer] | None:
@@ -184,7 +193,8 @@ def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
         differs = _difference(recipe, base_run)
         raise RecipeError(f"model: {differs}" if differs else str(error)) from None
     if isinstance(recipe.task, Tokenizes):
-        task = replace(recipe.task, tokenizer=base_run.recipe.task.tokenizer)
+        same = {"tokenizer": base_run.recipe.task.tokenizer}
+        task = replace(cast(Any, recipe.task), **same)
         recipe = replace(recipe, task=task)
     return recipe
 

@@ -31,7 +31,7 @@ from typing import Any, get_type_hints
 
 from regard.errors import UserError
 from regard.recipe.values import check
-from regard.search._frontier import Frontier, Hypothesis, Known, Request, Step
+from regard.search._frontier import Frontier, Hypothesis, Request, Sentence, Step
 from regard.search._history import Arrival, History, News, Steps, drain
 
 __all__ = [
@@ -39,9 +39,9 @@ __all__ = [
     "Frontier",
     "History",
     "Hypothesis",
-    "Known",
     "News",
     "Request",
+    "Sentence",
     "Step",
     "Steps",
     "check_ranges",

@@ -1,15 +1,14 @@
 """The sentences of a search that are still in work: what they want, and what may follow next."""
 
-import sys
-from collections.abc import Sequence as Rows
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence as Rows
 from dataclasses import dataclass
 from math import fsum, inf
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.decoding.choices import ROOT, Choices
 from regard.types import DecoderState
@@ -79,203 +78,162 @@ class Request:
         """How many tokens of each sentence are given."""
         return [len(prefix) for prefix in self.prefixes or ((),) * len(self.caps)]
 
-    @property
-    def before(self) -> list[tuple[int, float]]:
-        """How many tokens each sentence has written before, and Σ log p of them."""
-        return [(len(values), fsum(values)) for values in self.written or ((),) * len(self.caps)]
 
+class Sentence(ABC):
+    """A sentence in work: what is known of it, and what is written for it.
 
-class Known(NamedTuple):
-    """What is known of each sentence in work.
-
-    Times are steps of the search: a sentence that came at step `born` writes its token t at step
-    born + t.
+    All of this is lists: a step of a search chooses among some ten numbers of each sentence, which
+    as small tensors takes ten times as long.
     """
 
-    number: Int[Tensor, "B"]
-    """Counts the sentences that have come, from 0."""
-    draw: Int[Tensor, "B"]
-    """Its number in the whole input."""
-    born: Int[Tensor, "B"]
-    least: Int[Tensor, "B"]
-    """Before this step it must not end."""
-    forced: Int[Tensor, "B"]
-    """Before this step its tokens are given …"""
-    prefix: Int[Tensor, "B L"]
-    """… namely these."""
-    cap: Int[Tensor, "B"]
-    """At this step it has no place for a token."""
-    node: Int[Tensor, "B W"]
-    """How far each of its hypotheses has come among the choices."""
+    def __init__(self, number: int, request: Request, row: int, minimum: int) -> None:
+        self.number, self.end, self.age = number, request.end, 0
+        """Counts the sentences that have come, from 0; and the tokens that it has written."""
+        self.draw = request.numbers[row] if request.numbers else 0
+        """Its number in the whole input."""
+        self.prefix = request.prefixes[row] if request.prefixes else ()
+        self.cap = int(request.caps[row])
+        written = request.written[row] if request.written else ()
+        self.before, self.sum_before = len(written), fsum(written)
+        """How many tokens it has written before, and Σ log p of them."""
+        self.least = minimum - len(written)
+        """With fewer tokens it must not end."""
+        start = request.start if isinstance(request.start, int) else request.start[row]
+        self.tokens, self.nodes = [start], [ROOT]
+        """What each hypothesis has written last, and how far it has come among the choices."""
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> "Known":
-        return Known(*(values.index_select(0, sentences) for values in self))
+    @property
+    def forced(self) -> bool:
+        """Whether its next token is given."""
+        return self.age < len(self.prefix)
 
-    def join(self, other: "Known") -> "Known":
-        longest = max(self.prefix.shape[1], other.prefix.shape[1])
-        alike = (
-            known._replace(prefix=F.pad(known.prefix, (0, longest - known.prefix.shape[1])))
-            for known in (self, other)
-        )
-        return Known(*(torch.cat(pair) for pair in zip(*alike, strict=True)))
+    @property
+    def full(self) -> bool:
+        """Whether it reaches its cap by the next token."""
+        return self.age + 1 >= self.cap
+
+    def widen(self, width: int) -> None:
+        """Its one hypothesis becomes several."""
+        self.tokens, self.nodes = self.tokens * width, self.nodes * width
+
+    @abstractmethod
+    def hypotheses(self) -> list[Hypothesis]:
+        """What comes of it once it is done, best first."""
+
+    @abstractmethod
+    def best(self) -> Hypothesis:
+        """The best hypothesis so far."""
 
 
-class Frontier:
-    """The sentences still in work, and what each may write next, at step `time` = 0, 1, …
+S = TypeVar("S", bound=Sentence)
+
+
+class Frontier(Generic[S]):
+    """The sentences still in work, and what each may write next.
 
     Each has one hypothesis while all of them are within their prefixes, `width` from then on.
     """
 
-    known: Known
     state: DecoderState
 
-    def __init__(self, step: Step, request: Request, *, width: int, minimum: int) -> None:
-        self.time, self.come = 0, 0
-        self._step, self._most, self._minimum = step, width, minimum
-        self._end, self._choices = request.end, request.choices
-        self._forbidden = _whole(request.forbidden, request)
-        self._settle()
+    def __init__(
+        self, step: Step, request: Request, make: Callable[[int, Request, int], S], width: int
+    ) -> None:
+        """`make` makes a sentence of its number, and of the request and its place there."""
+        self.working: list[S] = []
+        self._step, self._make, self._most = step, make, width
+        self._width, self._come = 1, 0
+        self._end, self._choices, self._device = request.end, request.choices, request.device
+        self._forbidden = self.tensor(request.forbidden, torch.long)
 
-    def _settle(self) -> None:
-        """Nobody is in work."""
-        self._width = 1
-        # No prefix ends before the first of these steps and none goes on from the second; from the
-        # third each may end, and before the fourth none has its cap.
-        self._shortest, self._longest, self._early, self._soonest = sys.maxsize, 0, 0, sys.maxsize
+    def tensor(self, values: Rows[Any], dtype: torch.dtype | None = None) -> Tensor:
+        """Where the decoder computes."""
+        return torch.tensor(values, dtype=dtype, device=self._device)
 
-    def __len__(self) -> int:
-        return len(self.known.number) if self.come else 0
-
-    @property
-    def sentences(self) -> Int[Tensor, "B"]:
-        """The number of each."""
-        return self.known.number
-
-    @property
-    def ages(self) -> Int[Tensor, "B"]:
-        """How many tokens each has written before this step."""
-        return self.time - self.known.born
-
-    def join(self, state: DecoderState, request: Request) -> Int[Tensor, "B2 W"]:
-        """Let sentences in; gives what those of them that have a place for a token read first."""
+    def join(self, state: DecoderState, request: Request) -> list[S]:
+        """Let sentences in; gives those that have no place for a token, and so are done."""
         if (request.end, request.choices) != (self._end, self._choices):
             raise ValueError("sentences that come later must have the same end and choices")
-        if not len(self):
-            self._settle()
-        size, now, forced = len(request.caps), self.time, request.forced
-        caps = torch.as_tensor(request.caps).tolist()
-        least = [self._minimum - count for count, _ in request.before]
-        starts = [request.start] * size if isinstance(request.start, int) else request.start
-        longest = max(forced, default=0)
-        prefixes = [(*prefix, *[0] * (longest - len(prefix))) for prefix in request.prefixes or ()]
-        table = (
-            (self.come + n, draw, now, now + few, now + count, now + cap, start)
-            for n, (draw, few, count, cap, start) in enumerate(
-                zip(request.numbers or [0] * size, least, forced, caps, starts, strict=True)
-            )
-        )
-        columns: list[Tensor] = list(_whole([*table], request).view(size, 7).unbind(1))
-        number, draw, born, first, free, cap, start = columns
-        prefix = _whole(prefixes, request).view(size, longest)
-        node = torch.full_like(number, ROOT)[:, None].expand(-1, self._width)
-        new = Known(number, draw, born, first, free, prefix, cap, node)
-        if min(caps, default=1) <= 0:
-            places = (cap > now).nonzero().flatten()
-            new, start = new.keep(places), start[places]
-            state = state.keep(places) if 0 < len(places) < size else state
-        self._shortest = min(self._shortest, now + min(forced, default=0))
-        self._longest = max(self._longest, now + longest)
-        self._early = max(self._early, now + max(least, default=0))
-        self._soonest = min(self._soonest, now + max(min(caps, default=0), 1))
-        self._let_in(new, state)
-        self.come += size
-        return start[:, None].expand(-1, self._width)
+        if not self.working:
+            self._width = 1
+        new = [self._make(self._come + n, request, n) for n in range(len(request.caps))]
+        self._come += len(new)
+        places = [n for n, sentence in enumerate(new) if sentence.cap > 0]
+        if 0 < len(places) < len(new):
+            state = state.keep(self.tensor(places))
+        if places and self._width > 1:
+            state = state.expand(self._width)
+            for n in places:
+                new[n].widen(self._width)
+        if places:
+            self.state = self.state.join([state]) if self.working else state
+        self.working = [*self.working, *(new[n] for n in places)]
+        return [sentence for sentence in new if sentence.cap <= 0]
 
-    def _let_in(self, new: Known, state: DecoderState) -> None:
-        if not len(self):
-            self.known, self.state = new, state
-        elif len(new.number):
-            wide = state.expand(self._width) if self._width > 1 else state
-            self.known, self.state = self.known.join(new), self.state.join([wide])
-
-    @property
-    def full(self) -> Bool[Tensor, "B 1"] | None:
-        """Which sentences reach their cap by the token of this step; None if none can."""
-        return None if self.time + 1 < self._soonest else (self.known.cap <= self.time + 1)[:, None]
-
-    def ends(self, symbols: Int[Tensor, "B C"]) -> Bool[Tensor, "B C"]:
-        """Where a token written at this step ends its hypothesis."""
-        ended = symbols == self._end
-        return ended & self._free[:, None] if self.time < self._longest else ended
-
-    @property
-    def _free(self) -> Bool[Tensor, "B"]:
-        """Which sentences are past their prefix."""
-        return self.known.forced <= self.time
-
-    def read(self, tokens: Int[Tensor, "B W"]) -> Float[Tensor, "B W2 V"]:
-        """Let the decoder read the last tokens: log p of each token at this step."""
-        logits, self.state = self._step(tokens.reshape(-1, 1), self.state)
-        log_probs = self._log_probs(logits.float().reshape(*tokens.shape, -1))
+    def read(self) -> Float[Tensor, "B W V"]:
+        """Let the decoder read the last tokens: log p of each token that may follow."""
+        tokens = self.tensor([sentence.tokens for sentence in self.working])  # (B, W)
+        logits, self.state = self._step(tokens.view(-1, 1), self.state)
+        log_probs = self._log_probs(logits.float().view(*tokens.shape, -1))
         if self._choices is not None:
             log_probs = log_probs.masked_fill(~self._allowed_by(self._choices, tokens), -inf)
-        if self._width < self._most and self._shortest <= self.time:
+        if self._width < self._most and not all(sentence.forced for sentence in self.working):
             self._width = self._most
             self.state = self.state.expand(self._most)
-            self.known = self.known._replace(node=self.known.node.expand(-1, self._most))
+            for sentence in self.working:
+                sentence.widen(self._most)
             log_probs = log_probs.expand(-1, self._most, -1)
         return log_probs
 
     def _log_probs(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
-        if self.time >= self._longest:
+        given = [s.prefix[s.age] if s.forced else -1 for s in self.working]
+        if max(given) < 0:
             return self._allowed(logits).log_softmax(-1)
         free = self._allowed(logits.clone())
         # A forced token stands alone, but has the probability that it has among all tokens.
-        forced = ~self._free[:, None, None]
-        place = self.ages.clamp(max=self.known.prefix.shape[1] - 1)
+        token = self.tensor(given)[:, None, None]
+        forced = token >= 0
         other = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (B, 1, V)
-        other.scatter_(-1, self.known.prefix.gather(1, place[:, None])[..., None], False)
+        other.scatter_(-1, token.clamp(min=0), False)
         return torch.where(forced, logits, free).log_softmax(-1).masked_fill(forced & other, -inf)
 
     def _allowed(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
         """The same tensor, −∞ where a token may not be written at this step."""
         if len(self._forbidden):
             logits.index_fill_(-1, self._forbidden, -inf)
-        if self.time < self._early:
-            logits[..., self._end].masked_fill_((self.time < self.known.least)[:, None], -inf)
+        early = [sentence.age < sentence.least for sentence in self.working]
+        if any(early):
+            logits[..., self._end].masked_fill_(self.tensor(early)[:, None], -inf)
         return logits
 
     def _allowed_by(self, choices: Choices, tokens: Int[Tensor, "B W"]) -> Bool[Tensor, "B W V"]:
-        old = self.known.node
+        node = self.tensor([sentence.nodes for sentence in self.working])
         # What is read first is no part of a text.
-        node = torch.where(self.ages[:, None] > 0, choices.follow(old, tokens), old)
-        self.known = self.known._replace(node=node)
+        begun = self.tensor([sentence.age > 0 for sentence in self.working])[:, None]
+        node = torch.where(begun, choices.follow(node, tokens), node)
+        for sentence, nodes in zip(self.working, node.tolist(), strict=True):
+            sentence.nodes = nodes
         return choices.allowed(node)
 
-    def advance(
-        self, going: Bool[Tensor, "B"], origins: Int[Tensor, "B W"] | None = None
-    ) -> Int[Tensor, "B2"] | None:
-        """On to the next step, with the sentences `going` alone: their places, None if all go.
+    def advance(self, going: list[bool], origins: list[list[int]] | None = None) -> list[S]:
+        """On to the next step, with the sentences `going` alone; gives the others, which are done.
 
         `origins` says which of its sentence's hypotheses each new one continues.
         """
-        self.time += 1
-        places = None if bool(going.all()) else going.nonzero().flatten()
-        if places is not None:
-            self.known = self.known.keep(places)
-            self.state = self.state.keep(places) if len(places) else self.state
-            origins = None if origins is None else origins[places]
-        if origins is not None and len(self) and origins.shape[1] > 1:
-            size, width = origins.shape
-            rows = origins
-            if size > 1:
-                first = torch.arange(0, size * width, width, device=origins.device)
-                rows = first[:, None] + origins
-            self.state = self.state.select(rows.flatten())
-            if self._choices is not None:
-                self.known = self.known._replace(node=self.known.node.gather(1, origins))
-        return places
+        done = [s for s, goes in zip(self.working, going, strict=True) if not goes]
+        if done:
+            places = [n for n, goes in enumerate(going) if goes]
+            self.working = [self.working[n] for n in places]
+            self.state = self.state.keep(self.tensor(places)) if places else self.state
+            origins = origins and [origins[n] for n in places]
+        if origins and any(row != list(range(len(row))) for row in origins):
+            self._reorder(origins)
+        for sentence in self.working:
+            sentence.age += 1
+        return done
 
-
-def _whole(values: Any, request: Request) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.long, device=request.device)
+    def _reorder(self, origins: list[list[int]]) -> None:
+        rows = [n * len(row) + origin for n, row in enumerate(origins) for origin in row]
+        self.state = self.state.select(self.tensor(rows))
+        for sentence, row in zip(self.working, origins, strict=True):
+            sentence.nodes = [sentence.nodes[origin] for origin in row]

@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import floor, inf
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
+from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.recipe.values import Factor, Few, LengthOrZero, Range
@@ -23,6 +20,7 @@ from regard.search import (
     History,
     Hypothesis,
     Request,
+    Sentence,
     Step,
     Steps,
     check_ranges,
@@ -67,21 +65,22 @@ GROUP, LONG = 16, 1024
 
 
 class Layer(NamedTuple):
-    """What one step leaves behind: each sentence's candidates, best first."""
+    """What one step leaves behind of a sentence: its C candidates, best first."""
 
-    sentences: Int[Tensor, "B"]
-    totals: Float[Tensor, "B C"]
+    totals: list[float]
     """Σ log p up to here; −∞ for what cannot be."""
-    symbols: Int[Tensor, "B C"]
-    log_probs: Float[Tensor, "B C"]
-    parents: Int[Tensor, "B C"]
+    symbols: list[int]
+    log_probs: list[float]
+    parents: list[int]
     """Which candidate of the step before each continues."""
-    taken: Bool[Tensor, "B C"]
+    taken: list[int]
     """Which become results."""
+    chosen: list[int]
+    """Which are followed."""
 
 
-Observer = Callable[[Layer, Int[Tensor, "B W"]], None]
-"""Sees each step's candidates, and which of them are followed."""
+Observer = Callable[[int, Layer], None]
+"""Sees the number of each sentence and its candidates, step by step."""
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
 
 
@@ -113,91 +112,114 @@ def search(
 
 def steps(step: Step, state: DecoderState, request: Request, config: Config) -> Steps:
     """The same step by step; the news has the last tokens of the hypotheses that are followed."""
-    frontier = Frontier(step, request, width=config.beams, minimum=config.min_length)
-    history = Candidates(request, config)
+    frontier = Frontier(step, request, partial(Tree, config), config.beams)
+    history = History()
     arrival: Arrival | None = (state, request)
-    beams = Beams.begin(torch.empty(0, 1, dtype=torch.long, device=request.device), config)
-    while arrival is not None or len(frontier):
+    while arrival is not None or frontier.working:
         if arrival is not None:
-            history.ask(arrival[1], frontier)
-            beams = beams.join(Beams.begin(frontier.join(*arrival), config))
+            history.add(frontier.join(*arrival))
             arrival = None
             continue  # they may have no place for a token
-        log_probs = frontier.read(beams.tokens)  # (B, W, V)
-        width, full = log_probs.shape[1], frontier.full
-        sums, symbols, chances, origins = _candidates(beams.padded(width), log_probs)  # (B, C)
-        ended = frontier.ends(symbols)
-        taken = (ended if full is None else ended | full) & (sums > -inf)
-        taken[:, config.beams :] = False
-        parents = beams.chosen.expand(-1, width).gather(1, origins)
-        layer = Layer(frontier.sentences, sums, symbols, chances, parents, taken)
-        history.add(*layer)
-
-        totals, chosen = sums.masked_fill(ended, -inf).topk(width)  # (B, W)
+        log_probs, trees = frontier.read(), frontier.working  # (B, W, V)
+        totals = frontier.tensor([tree.totals for tree in trees])
+        candidates = (values.tolist() for values in _candidates(totals, log_probs))  # (B, C)
+        size = log_probs.shape[2]
+        rows = zip(trees, *candidates, strict=True)
+        grown = [tree.grow(*row, size) for tree, *row in rows]
         for observer in _observers.get():
-            observer(layer, chosen)
-        results, best, done = _judged(beams, layer, totals, config)
-        going = ~(done if full is None else done | full) & (totals[:, :1] > -inf)
-        beams = Beams(symbols.gather(1, chosen), totals, chosen, results, best)
-        places = frontier.advance(going[:, 0], origins.gather(1, chosen))
-        news = history.news(beams.tokens, None if places is None else ~going[:, 0])
-        if places is not None:
-            beams = beams.keep(places)
-        arrival = yield news
-    return history.of(range(len(history.asked)))
+            for tree in trees:
+                observer(tree.number, tree.layers[-1])
+        history.add(frontier.advance([tree.goes for tree in trees], grown))
+        arrival = yield history.news(trees)
+    return history.all()
 
 
-class Beams(NamedTuple):
-    """The hypotheses that are followed, and what is known of the results so far."""
+class Tree(Sentence):
+    """The hypotheses of a sentence that are followed, and all candidates before them."""
 
-    tokens: Int[Tensor, "B W"]
-    """What each has written last."""
-    totals: Float[Tensor, "B W"]
-    """Σ log p."""
-    chosen: Int[Tensor, "B W"]
-    """Which candidates of the last step they were."""
-    results: Int[Tensor, "B"]
-    """How many there are."""
-    best: Float[Tensor, "B _"]
-    """Σ log p of the `nbest` best of them."""
+    def __init__(self, config: Config, number: int, request: Request, row: int) -> None:
+        super().__init__(number, request, row, config.min_length)
+        self.config, self.goes = config, True
+        self.layers: list[Layer] = []
+        self.totals, self.chosen = [0.0], [0]
+        """Σ log p of the hypotheses, and which candidates of the last step they were."""
+        self.results = 0
+        """How many there are …"""
+        self.sums = [-inf] * config.nbest
+        """… and Σ log p of the best."""
 
-    @classmethod
-    def begin(cls, tokens: Int[Tensor, "B W"], config: Config) -> "Beams":
-        totals = torch.zeros(len(tokens), 1, device=tokens.device)
-        best = torch.full((len(tokens), config.nbest), -inf, device=tokens.device)
-        new = cls(tokens, totals, torch.zeros_like(tokens), torch.zeros_like(tokens[:, 0]), best)
-        return new._replace(totals=new.padded(tokens.shape[1]))
+    def widen(self, width: int) -> None:
+        """All but the first are copies that cannot be."""
+        super().widen(width)
+        self.totals, self.chosen = [*self.totals, *[-inf] * (width - 1)], self.chosen * width
 
-    def padded(self, width: int) -> Float[Tensor, "B {width}"]:
-        """Where one hypothesis has just become W, all but the first are copies that cannot be."""
-        missing = width - self.totals.shape[1]
-        return F.pad(self.totals, (0, missing), value=-inf) if missing else self.totals
+    def grow(
+        self, sums: list[float], log_probs: list[float], places: list[int], size: int
+    ) -> list[int]:
+        """Take what has ended, follow the best that have not: gives what each of these continues.
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> "Beams":
-        return Beams(*(values.index_select(0, sentences) for values in self))
+        The places of the candidates are among W · V.
+        """
+        width = len(self.totals)
+        symbols, origins = [place % size for place in places], [place // size for place in places]
+        end, full = -1 if self.forced else self.end, self.full
+        taken = [
+            n
+            for n, symbol in enumerate(symbols[: self.config.beams])
+            if (full or symbol == end) and sums[n] > -inf
+        ]
+        going = [n for n, symbol in enumerate(symbols) if symbol != end]
+        chosen = (going + [n for n, symbol in enumerate(symbols) if symbol == end])[:width]
+        parents = [self.chosen[origin] for origin in origins]
+        self.layers.append(Layer(sums, symbols, log_probs, parents, taken, chosen))
+        self.tokens, self.chosen = [symbols[n] for n in chosen], chosen
+        self.totals = [-inf if symbols[n] == end else sums[n] for n in chosen]
+        self.goes = not (self._enough() or full) and self.totals[0] > -inf
+        return [origins[n] for n in chosen]
 
-    def join(self, new: "Beams") -> "Beams":
-        if not len(self.tokens):
-            return new
-        return Beams(*(torch.cat(pair) for pair in zip(self, new, strict=True)))
+    def _enough(self) -> bool:
+        """Whether there are enough results, after those of the last step."""
+        layer = self.layers[-1]
+        self.results += len(layer.taken)
+        if self.config.length_penalty:
+            return self.results >= self.config.enough
+        sums = [*self.sums, *(layer.totals[n] for n in layer.taken)]
+        self.sums = sorted(sums, reverse=True)[: self.config.nbest]
+        return self.sums[-1] >= self.totals[0]
 
+    def hypotheses(self) -> list[Hypothesis]:
+        if self.cap <= 0:
+            return [Hypothesis((), 0.0, (), False)]
+        taken = [(time, n) for time, layer in enumerate(self.layers) for n in layer.taken]
+        if not taken:
+            raise impossible()
+        ranked = sorted(taken, key=lambda place: -self._score(*place))
+        return [self._path(*place) for place in ranked[: self.config.nbest]]
 
-def _judged(
-    beams: Beams, layer: Layer, totals: Float[Tensor, "B W"], config: Config
-) -> tuple[Int[Tensor, "B"], Float[Tensor, "B _"], Bool[Tensor, "B 1"]]:
-    """Number and best sums of the results, and which sentences have enough of them."""
-    if config.length_penalty:
-        results = beams.results + layer.taken.sum(1)
-        return results, beams.best, (results >= config.enough)[:, None]
-    new = layer.totals.where(layer.taken, -inf)
-    best = torch.cat([beams.best, new], 1).topk(config.nbest).values
-    return beams.results, best, best[:, -1:] >= totals[:, :1]
+    def best(self) -> Hypothesis:
+        return self._path(len(self.layers) - 1, 0)
+
+    def _score(self, time: int, place: int) -> float:
+        total = self.sum_before + self.layers[time].totals[place]
+        score: float = total / (self.before + time + 1) ** self.config.length_penalty
+        return score
+
+    def _path(self, time: int, place: int) -> Hypothesis:
+        """Walk back from a candidate to its first symbol."""
+        score, tokens, chances = self._score(time, place), [], []
+        for layer in reversed(self.layers[: time + 1]):
+            tokens.append(layer.symbols[place])
+            chances.append(layer.log_probs[place])
+            place = layer.parents[place]
+        finished = tokens[0] == self.end and len(tokens) > len(self.prefix)
+        written = tuple(tokens[:0:-1] if finished else tokens[::-1])
+        return Hypothesis(written, score, tuple(chances[::-1]), finished)
 
 
 def _candidates(
     totals: Float[Tensor, "B W"], log_probs: Float[Tensor, "B W V"]
-) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The 2 W best continuations of W hypotheses: Σ log p, token, its log p, the hypothesis.
+) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """The 2 W best continuations of W hypotheses: Σ log p, log p, and the places among W · V.
 
     Twice as many as hypotheses: each has one way to end, so at least W of them go on. `topk` is
     slow on long rows: so tokens v, v + K, v + 2 K … make one of K groups, and the C best are
@@ -208,10 +230,11 @@ def _candidates(
     groups = symbols // GROUP if symbols > LONG else symbols  # K
     members, whole = symbols // groups, symbols // groups * groups
     peaks = log_probs[..., :whole].view(size, width, members, groups).amax(2)  # (B, W, K)
-    _, best = (totals[..., None] + peaks).flatten(1).topk(min(count, width * groups))  # (B, C)
+    peaks += totals[..., None]
+    best = peaks.flatten(1).topk(min(count, width * groups)).indices  # (B, C)
     steps, rest = _offsets(width, symbols, groups, totals.device)
     owners = best // groups
-    first = owners * (symbols - groups) + best  # places among W · V, here as below
+    first = best + owners * (symbols - groups)  # places among W · V, here as below
     places = (first[..., None] + steps).flatten(1)
     before = totals.gather(1, owners).repeat_interleave(members, 1)
     if len(rest):
@@ -219,8 +242,7 @@ def _candidates(
         before = torch.cat([before, totals.repeat_interleave(symbols - whole, 1)], 1)
     chances = log_probs.flatten(1).gather(1, places)
     sums, best = (before + chances).topk(count)  # (B, C)
-    places, chances = places.gather(1, best), chances.gather(1, best)
-    return sums, places % symbols, chances, places // symbols
+    return sums, chances.gather(1, best), places.gather(1, best)
 
 
 @lru_cache(8)
@@ -232,71 +254,3 @@ def _offsets(
     steps, rest = torch.arange(0, whole, groups), torch.arange(whole, symbols)
     rest = torch.arange(0, width * symbols, symbols)[:, None] + rest
     return steps.to(device), rest.flatten().to(device)
-
-
-class Candidates(History):
-    """The candidates of each step: Σ log p, tokens, log p, parents, and which became results."""
-
-    def __init__(self, request: Request, config: Config) -> None:
-        super().__init__(request, 2 * config.beams, len(Layer._fields) - 1)
-        self.config = config
-
-    def _made(self, numbers: list[int]) -> list[list[Hypothesis]]:
-        """Rank what was taken, and walk back from each of the best to its first symbol."""
-        first, (totals, symbols, log_probs, parents, taken) = self.columns(numbers)  # (T, B, C)
-        time, sentence, place = taken.nonzero()  # (N,) each: one for each hypothesis
-        asked = [self.asked[number] for number in numbers]
-        born = np.array([each.born - first for each in asked])[sentence]
-        lengths, sums = np.array([each.before for each in asked]).T[:, sentence]
-        scores = (sums + totals[taken]) / (lengths + time - born + 1) ** self.config.length_penalty
-        path, chances = _paths((symbols, log_probs, parents), time, sentence, place)
-
-        results: list[list[Hypothesis]] = [[] for _ in numbers]
-        for i in np.argsort(-scores, kind="stable").tolist():
-            found, begin, end = results[int(sentence[i])], int(born[i]), int(time[i]) + 1
-            if len(found) < self.config.nbest:
-                tokens, values = path[begin:end, i].tolist(), chances[begin:end, i].tolist()
-                forced = asked[int(sentence[i])].forced
-                finished = tokens[-1] == self.end and len(tokens) > forced
-                written = tuple(tokens[: len(tokens) - finished])
-                found.append(Hypothesis(written, float(scores[i]), tuple(values), finished))
-        for found, each in zip(results, asked, strict=True):
-            if each.cap <= 0:
-                found.append(Hypothesis((), 0.0, (), False))
-            if not found:
-                raise impossible()
-        return results
-
-    def best(self, numbers: list[int]) -> list[Hypothesis]:
-        """Of the candidates of the last step, the first."""
-        first, (totals, symbols, log_probs, parents, _) = self.columns(numbers)
-        time, sentence = np.full(len(numbers), len(totals) - 1), np.arange(len(numbers))
-        place = np.zeros_like(sentence)
-        path, chances = _paths((symbols, log_probs, parents), time, sentence, place)
-        best = []
-        for i, number in enumerate(numbers):
-            born, _, forced, (length, total) = self.asked[number]
-            tokens, values = path[born - first :, i].tolist(), chances[born - first :, i].tolist()
-            finished = tokens[-1] == self.end and len(tokens) > forced
-            score = (total + float(totals[-1, i, 0])) / (
-                (length + len(tokens)) ** self.config.length_penalty
-            )
-            written = tuple(tokens[: len(tokens) - finished])
-            best.append(Hypothesis(written, score, tuple(values), finished))
-        return best
-
-
-def _paths(
-    tables: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
-    time: NDArray[Any],
-    sentence: NDArray[Any],
-    place: NDArray[Any],
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(T, N) each: the tokens of N hypotheses and log p of them, up to the last step of each."""
-    symbols, log_probs, parents = tables
-    path, chances = np.empty((len(symbols), len(place)), int), np.empty((len(symbols), len(place)))
-    for t in reversed(range(len(symbols))):
-        path[t], chances[t] = symbols[t, sentence, place], log_probs[t, sentence, place]
-        # Steps after a hypothesis's last token are none of its own.
-        place = np.where(t <= time, parents[t, sentence, place], place)
-    return path, chances

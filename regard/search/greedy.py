@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import fsum, isfinite
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from regard.search import (
     History,
     Hypothesis,
     Request,
+    Sentence,
     Step,
     Steps,
     check_ranges,
@@ -23,7 +24,7 @@ from regard.search import (
 )
 from regard.types import DecoderState
 
-Choose = Callable[[Float[Tensor, "B W V"], Frontier], Int[Tensor, "B W"]]
+Choose = Callable[[Float[Tensor, "B W V"], "Frontier[Texts]"], Int[Tensor, "B W"]]
 """From log p of all tokens to the next token of each hypothesis."""
 
 
@@ -62,52 +63,52 @@ def walk(
 
     They do not meet: each goes on until it ends or is full, a sentence until all of its own have.
     """
-    frontier = Frontier(step, request, width=width, minimum=minimum)
-    history = Texts(request, width, 2)
+    frontier = Frontier(step, request, partial(Texts, minimum, width), width)
+    history = History()
     arrival: Arrival | None = (state, request)
-    tokens = torch.empty(0, 1, dtype=torch.long, device=request.device)
-    alive = torch.empty(0, width, dtype=torch.bool, device=request.device)
-    while arrival is not None or len(frontier):
+    while arrival is not None or frontier.working:
         if arrival is not None:
-            history.ask(arrival[1], frontier)
-            first = frontier.join(*arrival)  # (B2, W)
-            tokens = torch.cat([tokens, first]) if len(tokens) else first
-            alive = torch.cat([alive, alive.new_ones(len(first), width)])
+            history.add(frontier.join(*arrival))
             arrival = None
             continue  # they may have no place for a token
-        log_probs = frontier.read(tokens)  # (B, W, V)
+        log_probs, texts = frontier.read(), frontier.working  # (B, W, V)
         tokens = choose(log_probs, frontier)  # (B, W)
         chances = log_probs.gather(-1, tokens[..., None])[..., 0]
-        history.add(frontier.sentences, tokens.expand(-1, width), chances.expand(-1, width))
-        alive, full = alive & ~frontier.ends(tokens), frontier.full
-        going = (alive if full is None else alive & ~full).any(1)
-        places = frontier.advance(going)
-        news = history.news(tokens, None if places is None else ~going)
-        if places is not None:
-            tokens, alive = tokens[places], alive[places]
-        arrival = yield news
-    return history.of(range(len(history.asked)))
+        rows = zip(texts, tokens.tolist(), chances.tolist(), strict=True)
+        going = [text.goes_on(*row) for text, *row in rows]
+        history.add(frontier.advance(going))
+        arrival = yield history.news(texts)
+    return history.all()
 
 
-class Texts(History):
-    """The tokens (B, W) that each step has written, and log p of each."""
+class Texts(Sentence):
+    """What a sentence's hypotheses have written, and log p of each token."""
 
-    def _made(self, numbers: list[int]) -> list[list[Hypothesis]]:
-        first, tables = self.columns(numbers)
-        symbols, log_probs = (table.transpose(1, 2, 0).tolist() for table in tables)  # (B, W, T)
-        made = []
-        for number, rows, chances in zip(numbers, symbols, log_probs, strict=True):
-            born, cap, forced, (_, before) = self.asked[number]
-            texts = zip(rows, chances, strict=True)
-            pairs = ((row[born - first :], values[born - first :]) for row, values in texts)
-            found = [_cut(*pair, cap, forced, before, self.end) for pair in pairs]
-            if not all(isfinite(hypothesis.score) for hypothesis in found):
-                raise impossible()
-            made.append(sorted(found, key=lambda hypothesis: -hypothesis.score))
-        return made
+    def __init__(self, minimum: int, width: int, number: int, request: Request, row: int) -> None:
+        super().__init__(number, request, row, minimum)
+        self.written: list[tuple[list[int], list[float]]] = [([], []) for _ in range(width)]
+        self.alive = [True] * width
 
-    def best(self, numbers: list[int]) -> list[Hypothesis]:
-        return [found[0] for found in self._made(numbers)]
+    def goes_on(self, tokens: list[int], chances: list[float]) -> bool:
+        """Each hypothesis, or the one that is still all of them, has written a token."""
+        width = len(self.alive)
+        self.tokens, copies = tokens, width // len(tokens)
+        pairs = zip(tokens * copies, chances * copies, strict=True)
+        for n, (token, chance) in enumerate(pairs):
+            self.written[n][0].append(token)
+            self.written[n][1].append(chance)
+            self.alive[n] = self.alive[n] and (self.forced or token != self.end)
+        return any(self.alive) and not self.full
+
+    def hypotheses(self) -> list[Hypothesis]:
+        forced, end = len(self.prefix), self.end
+        found = [_cut(*pair, self.cap, forced, self.sum_before, end) for pair in self.written]
+        if not all(isfinite(hypothesis.score) for hypothesis in found):
+            raise impossible()
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+    def best(self) -> Hypothesis:
+        return self.hypotheses()[0]
 
 
 def _cut(

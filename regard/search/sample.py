@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.recipe.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
 from regard.search import Frontier, Hypothesis, Request, Step, Steps, check_ranges, drain
-from regard.search.greedy import walk
+from regard.search.greedy import Texts, walk
 from regard.types import DecoderState, exact, float64
 
 
@@ -53,8 +53,9 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
         raise ValueError("sampling needs the sentences' numbers: the draws depend on them")
     place = exact(request.device)
 
-    def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier) -> Int[Tensor, "B W"]:
-        number, age = (v.to(place)[:, None] for v in (frontier.known.draw, frontier.ages))
+    def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier[Texts]) -> Int[Tensor, "B W"]:
+        keys = [(text.draw, text.age) for text in frontier.working]
+        number, age = torch.split(torch.tensor(keys, device=place), 1, 1)  # (B, 1)
         sample = torch.arange(log_probs.shape[1], device=place)
         chance = uniform(config.seed, number, sample, age)
         return draw(distribution(log_probs, config), chance).to(log_probs.device)

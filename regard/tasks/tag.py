@@ -15,7 +15,7 @@ from regard import plots
 from regard.data import batching, files, tokenizers, wrap
 from regard.data.held_out import ByContent
 from regard.data.labelled import sentences
-from regard.data.labels import UNKNOWN
+from regard.data.labels import TRAINING, UNKNOWN
 from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
 from regard.decoding.tagging import Tagged, Tagger, states
@@ -230,7 +230,7 @@ class Task(FolderTask):
             raise UserError(
                 f"{part}: not one word has a tag that is known: there is nothing to score"
             )
-        self.tags.accept(true, lambda n: found[n].place, part)
+        self.tags.accept(true, lambda n: found[n].place, part, TRAINING)
         rows = self._rows(sentences, true)
         tagged = self.tagger.tag(model, rows, batch)
         outputs = [self._prediction(*each) for each in zip(sentences, rows, tagged, strict=True)]

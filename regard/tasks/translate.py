@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import torch
 
 from regard.data import batching, files, pairs, tokenizers
+from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
 from regard.decoding.choices import Choices
@@ -48,6 +49,9 @@ class Config:
     """The text."""
     tokenizer: tokenizers.Config
     """How text becomes tokens."""
+    held_out: ByContent
+    """What is kept from learning, where no files are named for it: by its source, so that a source
+    with several targets is in one part."""
     pairs: pairs.Config
     """Which way the pairs are learnt."""
     batch: batching.Config
@@ -83,8 +87,9 @@ def check(recipe: Recipe) -> None:
     several = config.search.kind == "beam" and config.search.config.nbest > 1
     if "nbest" in config.evaluation.metrics and not several:
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
-    if recipe.train.patience and not config.data.validation:
-        raise RecipeError("train.patience: it counts validations, but data.validation has no file")
+    config.held_out.check(config.data)
+    if recipe.train.patience and not config.held_out.has(config.data, "validation"):
+        raise RecipeError("train.patience: it counts validations, but there is no validation part")
     check_choices(config.output.choices != "", config.search)
     pairs.check_files(config.data)
     # A table of positions must be as long as what the data and the output's bound allow.
@@ -128,6 +133,7 @@ def plan(config: Config) -> Pairs:
         fields=fields,
         data=config.data,
         read=partial(_read, config),
+        held_out=config.held_out,
         joint=SIDES if by.joint else (),
         answer=answer,
         also=back if config.pairs.both_directions else None,
@@ -245,11 +251,9 @@ class Task(FolderTask):
 
     def alternatives(self, part: files.Part) -> tuple[list[str], list[list[str]]]:
         """Every source of a part, and all the answers that are right for it: as many as lines."""
-        if not self.config.data.paths(part):
-            raise UserError(f"data.{part}: the recipe names no file for it")
         strict = self.config.data.on_bad_line == "refuse"
         policy = Policy(broken="refuse" if strict else "keep", empty="keep")
-        read = [each.values for each in _read(self.config, part, policy, Report())]
+        read = [each.values for each in self.plan.whole(part, policy)]
         how = self.config.evaluation
         return [source for source, _ in read], [how.answers(target) for _, target in read]
 

@@ -1,14 +1,15 @@
-"""The gradient of one update, summed over micro-batches, their parts, and threads.
+"""The gradient of one update, summed over micro-batches, their parts, threads and processes.
 
     ∇L,   L = Σₖ wₖ · Σ sₖ / Σ nₖ        sₖ, nₖ, wₖ the sum, count and weight of term k
 
-Both inner sums are over all parts of all micro-batches. The counts are known before the first
-forward pass, so each part's gradient is added as soon as it is there, and the update is that of the
-one large batch, however it is split.
+Both inner sums are over all parts of all micro-batches of all ranks. The counts are known before
+the first forward pass, so each part's gradient is added as soon as it is there, and the update is
+that of the one large batch, however it is split.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,45 +17,68 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.layers.draws import seeded
 from regard.train import memory
+from regard.train.group import Group
 from regard.train.job import Job
-from regard.train.team import Team
+from regard.train.team import SharedDraws, Team
 from regard.types import Batch, Carry, Terms
 
 Micro = list[list[Batch]]
 """The micro-batches of an update, each in parts that fit into the memory."""
 
 
-def count(micro: Micro, term: str) -> int:
-    """How many targets a term of the loss has in all parts of an update."""
-    return sum(part.count(term) for parts in micro for part in parts)
+@dataclass(frozen=True)
+class Counts:
+    """How many targets an update has, in all of its parts on all ranks, and each of its terms."""
+
+    parts: list[tuple[int, Mapping[str, int]]]
+    """Of each part its targets, and its terms' own counts."""
+
+    @classmethod
+    def over(cls, group: Group, parts: Iterable[Batch]) -> "Counts":
+        own = [(part.targets, dict(part.counts)) for part in parts]
+        return cls([part for rank in group.gather(own) for part in rank])
+
+    @property
+    def targets(self) -> int:
+        return sum(targets for targets, _ in self.parts)
+
+    def of(self, term: str) -> int:
+        return sum(counts.get(term, targets) for targets, counts in self.parts)
 
 
 def gradient(
-    job: Job, micro: Micro, update: int, carry: Carry, team: Team
+    job: Job, micro: Micro, counts: Counts, update: int, carry: Carry, team: Team
 ) -> tuple[dict[str, Tensor], Carry, Tensor]:
     """The sums of the loss terms, what is handed on, and the gradient's norm, which is NaN where
-    the loss is not finite. The gradient itself is with the parameters."""
-    found = None
+    the loss is not finite. The gradient itself is with the parameters.
+
+    SharedDraws and MemoryError are raised on all ranks if on any: none has summed yet.
+    """
+    group, trouble = job.group, ""
+    sums: dict[str, Tensor] = {}
     try:
-        found = _learn(job, micro, update, carry, team)
+        sums, carry = _learn(job, micro, counts, update, group.own(carry), team)
+    except SharedDraws:
+        trouble = "draws"
     except Exception as error:
         if not memory.is_shortage(error):
             raise
-    if found is None:  # the error itself would keep alive all that the forward pass made
+        trouble = "memory"  # the error itself would keep alive all that the forward pass made
+    if group.any(trouble == "draws"):
+        raise SharedDraws
+    if group.any(trouble == "memory"):
         raise MemoryError
-    sums, carry = found
-    gradients = [p.grad for p in job.objective.parameters() if p.grad is not None]
-    if job.scale != 1:
-        torch._foreach_div_(gradients, job.scale)
-    norm = torch.nn.utils.get_total_norm(gradients)
+    _sum_gradients(job)
+    sums, carry = group.sum(sums), memory.joined(group.gather(carry))
+    norm = torch.nn.utils.get_total_norm(_gradients(job))
     # 0 · x is NaN where x is not finite; without any loss there is no gradient, either.
     return sums, carry, norm + 0 * sum(sums.values()) if sums else norm * math.nan
 
 
 def _learn(
-    job: Job, micro: Micro, update: int, carry: Carry, team: Team
+    job: Job, micro: Micro, counts: Counts, update: int, carry: Carry, team: Team
 ) -> tuple[dict[str, Tensor], Carry]:
-    """Add the gradients of all parts; the sums of their terms, and what they hand on."""
+    """Add the gradients of this rank's parts; the sums of their terms, and what they hand on."""
     team.train()
     sums: dict[str, Tensor] = {}
 
@@ -67,14 +91,13 @@ def _learn(
             terms, after = objective(batch, before)
             _check(terms, batch)
             loss = sum(
-                t.weight * t.sum / max(1, count(micro, n)) for n, t in terms.items() if t.weight
+                t.weight * t.sum / max(1, counts.of(n)) for n, t in terms.items() if t.weight
             )
         (loss * job.scale).backward()
         return {name: replace(t, sum=t.sum.detach()) for name, t in terms.items()}, after
 
     for number, parts in enumerate(micro):
-        places = [(number, n) if n else (number,) for n in range(len(parts))]
-        seeds = [fold(job.seed, update, *place) for place in places]
+        seeds = [_seed(job, update, number, n) for n in range(len(parts))]
         found = team.each(learn, list(zip(seeds, parts, memory.share(carry, parts), strict=True)))
         for name, term in ((name, term) for terms, _ in found for name, term in terms.items()):
             sums[name] = sums.get(name, 0.0) + term.sum
@@ -93,6 +116,20 @@ def _check(terms: Terms, batch: Batch) -> None:
             )
 
 
+def _sum_gradients(job: Job) -> None:
+    """Over all ranks."""
+    parameters = dict(job.objective.named_parameters())
+    own = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    for name, total in job.group.sum(own).items():
+        parameters[name].grad = total
+    if job.scale != 1:
+        torch._foreach_div_(_gradients(job), job.scale)
+
+
+def _gradients(job: Job) -> list[Tensor]:
+    return [p.grad for p in job.objective.parameters() if p.grad is not None]
+
+
 def descend(job: Job, rate: float, norm: Tensor) -> None:
     """One step down the gradient, which is clipped."""
     if job.config.clip:
@@ -101,6 +138,12 @@ def descend(job: Job, rate: float, norm: Tensor) -> None:
     for group in job.optimizer.param_groups:
         group["lr"] = rate * group.get("factor", 1.0)
     job.optimizer.step()
+
+
+def _seed(job: Job, update: int, number: int, part: int) -> int:
+    """Of the draws for a part of a micro-batch; each rank has its own."""
+    place = [part, job.group.rank] if job.group.rank else [part] if part else []
+    return fold(job.seed, update, number, *place)
 
 
 def fold(*numbers: int) -> int:

@@ -3,15 +3,26 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
 
 from regard.errors import RecipeError
-from regard.recipe.values import Count, Few, FewOrZero, Natural, NonNegative, Range, Share, Threads
+from regard.recipe.values import (
+    Count,
+    Few,
+    FewOrZero,
+    Natural,
+    NonNegative,
+    Positive,
+    Range,
+    Share,
+    Threads,
+)
 from regard.train import budget, device, optimizer, schedule
+from regard.train.group import Group
 from regard.train.progress import Progress
 from regard.types import Batch, Batches, Carry, Rated, Terms
 
@@ -24,6 +35,12 @@ class Config:
 
     updates: Count = 100_000
     """Stop after this many updates of the weights."""
+    epochs: NonNegative = 0
+    """Stop after so many times through the training data, whichever comes first; 0 for no such
+    limit."""
+    minutes: NonNegative = 0
+    """Stop after so many minutes, whichever comes first; 0 for no such limit. The learning rate
+    then falls by the time, so that it is at its end when the time is."""
     tokens: Annotated[int, Range(0, 10**15)] = 0
     """Stop after this many targets, whichever comes first; 0 for no such limit."""
     accumulate: Few = 1
@@ -36,10 +53,12 @@ class Config:
     """How the learning rate changes."""
     log_every: Count = 50
     """Updates between two records of loss and speed."""
-    validate_every: Natural = 500
-    """Updates between two validations, the last one after the last update; 0 for none."""
-    save_every: Count = 500
-    """Updates between two checkpoints; there is one for each better validation, too."""
+    validate_every: NonNegative = 500
+    """Updates between two validations, the last one after the last update; 0 for none. Below 1:
+    that part of the training."""
+    save_every: Positive = 500
+    """Updates between two checkpoints; there is one for each better validation, too. Below 1: that
+    part of the training."""
     keep: Few = 5
     """How many of the last checkpoints are kept; the best one always is."""
     average: FewOrZero = 0
@@ -82,6 +101,23 @@ class Config:
         if self.patience and not self.validate_every:
             raise RecipeError("patience: it counts validations, but train.validate_every = 0")
 
+    def planned(self, batches: int) -> "Config":
+        """The same with all limits and intervals in updates, for so many batches in an epoch."""
+        updates = self.updates
+        if self.epochs:
+            updates = min(updates, max(1, round(self.epochs * batches / self.accumulate)))
+
+        def whole(given: float) -> float:
+            return max(1, round(given * updates)) if 0 < given < 1 else given
+
+        return replace(
+            self,
+            updates=updates,
+            validate_every=whole(self.validate_every),
+            save_every=whole(self.save_every),
+            schedule=replace(self.schedule, warmup=whole(self.schedule.warmup)),
+        )
+
 
 class Objective(nn.Module):
     """batch, carry ↦ loss terms, new carry: a model and its loss, as the one module that is wrapped
@@ -98,15 +134,20 @@ class Objective(nn.Module):
 
 @dataclass(kw_only=True)
 class Job:
-    """What the loop works on, and where its results go: by default, nowhere."""
+    """What the loop works on, and where its results go: by default, nowhere.
+
+    Of a group of processes, those of other ranks than 0 record and save nothing.
+    """
 
     objective: nn.Module
     batches: Batches
+    """Of a group of processes, each has its own rows of every batch (`Group.share`)."""
     optimizer: torch.optim.Optimizer
     config: Config
     seed: int
     dim: int
     device: torch.device
+    group: Group = field(default_factory=Group)
     limit: float = math.inf
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
@@ -121,11 +162,19 @@ class Job:
 
     def rate(self, progress: Progress, update: int) -> float:
         """The learning rate of an update."""
-        config = self.config
+        config, reached = self.config, self.reached(progress, update)
         rate = schedule.rate(
-            config.schedule, config.optimizer.learning_rate, update, config.updates, self.dim
+            config.schedule, config.optimizer.learning_rate, reached, config.updates, self.dim
         )
         return rate * config.rollback_factor**progress.lowered
+
+    def reached(self, progress: Progress, update: int) -> float:
+        """How far training is at an update, in updates: by their number or, with a limit of time,
+        by the time, if that is farther."""
+        if not self.config.minutes:
+            return update
+        passed = progress.seconds / (60 * self.config.minutes)
+        return max(update, min(1.0, passed) * self.config.updates)
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self.device.type == "cpu" or self.config.precision == "float32":
@@ -140,21 +189,30 @@ class Job:
 
 
 def make(
-    model: nn.Module, loss: Loss, batches: Batches, config: Config, *, seed: int, dim: int
+    model: nn.Module,
+    loss: Loss,
+    batches: Batches,
+    config: Config,
+    *,
+    seed: int,
+    dim: int,
+    group: Group | None = None,
 ) -> Job:
     """The job of a new model, which is on its device, with a new optimizer.
 
     `config` is settled (`device.settle`): nothing in it is `auto`.
     """
+    group = group or Group()
     device.set_precision(model, config)
     rates = model.rates() if isinstance(model, Rated) else None
     return Job(
         objective=Objective(model, loss),
-        batches=batches,
+        batches=group.share(batches),
         optimizer=optimizer.make(config.optimizer, model.parameters(), rates),
         config=config,
         seed=seed,
         dim=dim,
         device=torch.device(config.device),
+        group=group,
         limit=budget.for_batches(config.memory, model),
     )

@@ -1,16 +1,20 @@
-"""The training loop. It knows batches and loss terms, never a concrete model or task."""
+"""The training loop. It knows batches and loss terms, never a concrete model or task.
+
+Every decision goes through the job's group, so that all processes of one do the same.
+"""
 
 import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from regard.errors import UserError
 from regard.train import health, memory
 from regard.train.budget import GB
-from regard.train.gradient import Micro, count, descend, gradient
+from regard.train.gradient import Counts, Micro, descend, gradient
 from regard.train.job import Config, Job
 from regard.train.progress import Clock, Progress
 from regard.train.signals import interruptible
@@ -29,11 +33,14 @@ class LoopState:
     clock: Clock = field(init=False)
     saved: int = field(init=False)
     """The last update that is saved."""
+    reached: float = field(init=False)
+    """How far training was when it last paused (`Job.reached`)."""
     whole: bool = True
     """Whether weights and progress belong together: not in the middle of a step."""
 
     def __post_init__(self) -> None:
         self.clock, self.saved = Clock(self.progress), self.progress.update
+        self.reached = self.progress.update
 
 
 def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
@@ -44,7 +51,7 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
     state = begin(job, progress, carry)
     with interruptible() as asked:
         try:
-            while not _pause(job, state, asked):
+            while not _pause(job, state, lambda: job.group.any(asked())):
                 step(job, state)
         except BaseException:
             now = state.progress
@@ -61,7 +68,8 @@ def begin(job: Job, progress: Progress, carry: Carry = None) -> LoopState:
     team = Team(job.objective, job.config.threads, job.device)
     # What has run out of memory before the last checkpoint is not tried again.
     limit = min(job.limit / team.size, progress.memory * GB or math.inf)
-    return LoopState(progress, carry, memory.Memory(job.objective, limit, job.autocast), team)
+    parts = memory.Memory(job.objective, min(job.group.gather(limit)), job.autocast)
+    return LoopState(progress, carry, parts, team)
 
 
 def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
@@ -71,32 +79,39 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     """
     config, progress, better = job.config, state.progress, False
     before = progress.recorded, progress.validated, progress.finished
-    over = _done(config, progress)
-    if progress.recorded < progress.update and (over or _every(config.log_every, progress)):
+    over, now = _done(config, progress), job.reached(progress, progress.update)
+    due = partial(_every, job, state, now)
+    if progress.recorded < progress.update and (over or progress.update % config.log_every == 0):
         job.record(state.clock.record(job.rate(progress, progress.update)))
     last = over and config.validate_every > 0
-    if progress.validated < progress.update and (last or _every(config.validate_every, progress)):
+    if progress.validated < progress.update and (last or due(config.validate_every)):
         better = _validate(job, progress)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()
     after = progress.recorded, progress.validated, progress.finished
     unsaved = progress.update != state.saved or before != after
-    if unsaved and (stop or better or _every(config.save_every, progress)):
-        if not _sound(job):
+    if unsaved and (stop or better or due(config.save_every)):
+        if job.group.any(not _sound(job)):
             _roll_back(job, state, "weights are no longer finite")
             return interrupted()
         _save(job, state)
+    state.reached = now
     return stop
 
 
-def _every(interval: int, progress: Progress) -> bool:
-    return interval > 0 and progress.update % interval == 0
+def _every(job: Job, state: LoopState, now: float, interval: float) -> bool:
+    """Whether so many updates have passed, or the time that they have of a training with a limit
+    of time."""
+    if interval and job.config.minutes:
+        return now // interval > state.reached // interval
+    return interval > 0 and now % interval == 0
 
 
 def _done(config: Config, progress: Progress) -> bool:
     return (
         progress.update >= config.updates
         or 0 < config.tokens <= progress.tokens
+        or 0 < config.minutes <= progress.seconds / 60
         or 0 < config.patience <= progress.stale
     )
 
@@ -116,8 +131,9 @@ def step(job: Job, state: LoopState) -> None:
     progress = state.progress
     micro, position = take(job, state)
     parts = [part for batch in micro for part in batch]
+    counts = Counts.over(job.group, parts)
     try:
-        sums, carry, norm = gradient(job, micro, progress.update, state.carry, state.team)
+        sums, carry, norm = gradient(job, micro, counts, progress.update, state.carry, state.team)
     except SharedDraws:  # a layer that is not ours: its draws would not be the same again
         job.optimizer.zero_grad(set_to_none=True)
         state.team.disband()
@@ -126,7 +142,7 @@ def step(job: Job, state: LoopState) -> None:
         _shrink(job, state, parts)
         return
     state.whole = False
-    finite = math.isfinite(norm)
+    finite = not job.group.any(not math.isfinite(norm))
     if finite:
         descend(job, job.rate(progress, progress.update + 1), norm)
     job.optimizer.zero_grad(set_to_none=True)
@@ -134,10 +150,12 @@ def step(job: Job, state: LoopState) -> None:
     state.carry = carry if finite else None
     progress.update, progress.position = progress.update + 1, position
     progress.refused = 0 if finite else progress.refused + 1
-    counts, targets = {n: count(micro, n) for n in sums}, sum(part.targets for part in parts)
-    state.clock.count(sums, counts, targets, norm)
+    state.clock.count(sums, {name: counts.of(name) for name in sums}, counts.targets, norm)
+    if job.config.minutes:
+        state.clock.stamp()
+        progress.seconds = max(job.group.gather(progress.seconds))
     state.whole = True
-    ids = [number for part in parts for number in part.ids]
+    ids = _all(job, [number for part in parts for number in part.ids])
     _report(job, progress, ids)
     if progress.refused > job.config.max_nonfinite:
         if not ids:
@@ -153,11 +171,12 @@ def take(job: Job, state: LoopState) -> tuple[Micro, Position]:
     for _ in range(job.config.accumulate):
         parts, oversized = state.memory.parts(job.batches, position, state.team.size)
         _check_accumulation(job.config, parts)
-        micro.append([part.to(job.device) for part in parts])
+        # A rank may have no row of a small batch.
+        micro.append([part.to(job.device) for part in parts if len(part)])
         position = job.batches.after(position)
         left_out += oversized
-    if left_out:
-        _leave_out(job, state.progress, left_out)
+    if ids := _all(job, left_out):
+        _leave_out(job, state.progress, ids)
     return micro, position
 
 
@@ -168,6 +187,11 @@ def _check_accumulation(config: Config, parts: list[Batch]) -> None:
             "examples of a batch are compared with each other (Batch.divisible). Set "
             "train.accumulate=1, and make the batches themselves larger (section batch)"
         )
+
+
+def _all(job: Job, ids: list[int]) -> list[int]:
+    """The examples of all ranks."""
+    return [number for rank in job.group.gather(ids) for number in rank]
 
 
 def _report(job: Job, progress: Progress, ids: list[int]) -> None:
@@ -217,6 +241,7 @@ def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
     job.optimizer.zero_grad(set_to_none=True)
     state.team.forget()
     state.memory.lower(parts)
+    state.memory.limit = min(job.group.gather(state.memory.limit))
     state.progress.memory = state.memory.limit / GB
     if job.device.type in ("cuda", "mps"):
         getattr(torch, job.device.type).empty_cache()
@@ -238,9 +263,9 @@ def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
 
 
 def _validate(job: Job, progress: Progress) -> bool:
-    """Whether the present weights are better than all before them."""
+    """Whether the present weights are better than all before them. Rank 0 validates for all."""
     job.objective.eval()
-    figures = dict(job.validate())
+    figures = dict(job.group.gather(job.validate() if job.group.rank == 0 else {})[0])
     if figures and job.config.metric not in figures:
         raise UserError(
             f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "

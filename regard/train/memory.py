@@ -75,7 +75,7 @@ class Memory:
     ) -> tuple[list[Batch], list[int]]:
         """The same for the part of a batch that begins with row `start`."""
         count = len(batch)
-        if self.limit == math.inf:
+        if self.limit == math.inf or not count:
             return [batch], []
         fitting = self._rows(batch)
         if fitting >= count:
@@ -153,9 +153,12 @@ class Memory:
     def lower(self, parts: list[Batch]) -> None:
         """After an error of memory: what is as large as the largest of these parts is too large.
 
-        The limit falls by a quarter at least, so that there is an end to it."""
+        The limit falls by a quarter at least, so that there is an end to it. (Without parts, it was
+        another process that ran out.)"""
+        if not parts:
+            return
         needs = [(self._need(part), len(part)) for part in parts]
-        largest = max(fixed + count * each for (fixed, each), count in needs)
+        largest = max((fixed + count * each for (fixed, each), count in needs), default=math.inf)
         self.limit = 0.75 * min(self.limit, largest)
         if self.limit == math.inf:  # not even one row could be measured
             self.limit = 0.0

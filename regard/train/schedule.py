@@ -21,14 +21,14 @@ class Config:
     kind: Literal["inverse_sqrt", "cosine", "linear", "constant", "paper"] = "inverse_sqrt"
     """The shape."""
     warmup: NonNegative = 4000
-    """Updates until the rate is at its highest."""
+    """Updates until the rate is at its highest. Below 1: that part of the training."""
     end: Weight = 0.0
     """What part of the rate is left at the end (cosine, linear)."""
     scale: Factor = 1.0
     """A factor for the paper's rate."""
 
 
-def rate(config: Config, peak: float, update: int, updates: int, dim: int) -> float:
+def rate(config: Config, peak: float, update: float, updates: int, dim: int) -> float:
     """The learning rate of update 1, 2, …, `updates`."""
     warmup = max(config.warmup, 1.0)
     if config.kind == "paper":

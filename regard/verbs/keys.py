@@ -6,9 +6,11 @@ import inspect
 import textwrap
 import typing
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from regard.recipe.config import describe, room_of
+from regard.recipe import defaults
+from regard.recipe.config import describe, flat, room_of
 from regard.recipe.model_section import SEVERAL, sections_of
 from regard.recipe.parts import ROOMS, Training, kinds, module
 from regard.recipe.typed import training_keys
@@ -19,7 +21,8 @@ INTRODUCTION = """\
 A recipe is a TOML file. `task` says what is learnt; the sections of the task, the model and the
 trainer follow. Any key can be changed on the command line: `regard train x.toml train.updates=100`.
 Where a section has a `kind`, the kind decides which other keys it has. `regard keys TASK` prints
-what follows here.
+what follows here. Defaults that suit a task and the kind of its model stand in a table at its head,
+and come before the default of the key itself.
 
 Paths in a recipe are relative to the file that it is in, those on the command line to the working
 folder. A run's `recipe.toml` has every default and every `auto` written out.
@@ -143,7 +146,7 @@ def as_text(found: Iterator[Section]) -> str:
 
 def as_markdown(task: str) -> str:
     """For docs/recipes.md."""
-    lines = [f'## task = "{task}"', ""]
+    lines = [f'## task = "{task}"', "", *_defaults(module("tasks", task))]
     for section in sections(task):
         if section.header:
             lines += [f"### `[{section.header}]`{section.needs(', ', '`')}", ""]
@@ -155,6 +158,20 @@ def as_markdown(task: str) -> str:
             lines.append(f"| `{key.name}` | {key.wanted} | {_code(key.default)} | {meaning} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _defaults(task: ModuleType) -> list[str]:
+    """A table of the defaults that a task has by the kind of its model."""
+    tables = {kind: flat(table) for kind, table in defaults.of(task).items()}
+    if not tables:
+        return []
+    part, names = defaults.main_part(task), dict.fromkeys(k for t in tables.values() for k in t)
+    heads = [f'`{part}.kind = "{kind}"`' for kind in list(tables)[1:]]
+    lines = [f"| default of | any | {' | '.join(heads)} |", "|---" * (len(tables) + 1) + "|"]
+    for name in names:
+        cells = (_code(_shown(table[name])) if name in table else "" for table in tables.values())
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return [*lines, ""]
 
 
 def _code(text: str) -> str:

@@ -200,10 +200,11 @@ def progress(before: Path, now: Path) -> None:
 
 
 NUMBERS = {
-    "beta1", "beta2", "clip", "dropout", "end", "epsilon", "factor", "feedforward_dropout",
-    "learning_rate", "length_penalty", "level", "memory", "rate", "rollback_factor", "scale",
-    "smoothing", "temperature", "test", "top_p", "train", "unknown", "validation", "warmup",
-    "weight_decay", "word_dropout",
+    "beta1", "beta2", "clip", "dropout", "end", "epochs", "epsilon", "factor",
+    "feedforward_dropout", "learning_rate", "length_penalty", "level", "memory", "minutes",
+    "rate", "rollback_factor", "save_every", "scale", "smoothing", "temperature", "test",
+    "top_p", "train", "unknown", "validate_every", "validation", "warmup", "weight_decay",
+    "word_dropout",
 }  # fmt: skip
 """Keys of a recipe that need not be whole: one that is has no point in the file."""
 
@@ -216,10 +217,11 @@ def recipe(before: Path, now: Path) -> None:
         was = type(old[key])
         any_number = was is float or key.rpartition(".")[2] in NUMBERS or key == "search.patience"
         must(type(value) is was or (any_number and {type(value), was} == {int, float}))
-        must(was is not list or all(type(each) is str for each in value))
+        must(was is not list or {type(each) for each in value} <= {str, *map(type, old[key])})
         must(type(value) is not float or math.isfinite(value))
         must(was not in (int, float) or abs(value) < 2**63)
-        must("\0" not in "".join(value if was is list else [value] if was is str else []))
+        texts = value if was is list else [value]
+        must(not any("\0" in each for each in texts if isinstance(each, str)))
 
 
 def _flat(table: Table, prefix: str = "") -> Table:

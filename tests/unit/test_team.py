@@ -15,7 +15,7 @@ from regard.layers.draws import generator, seeded
 from regard.layers.dropout import dropout
 from regard.runs import Run
 from regard.train import loop, optimizer, schedule
-from regard.train.gradient import gradient as compute
+from regard.train.gradient import Counts, gradient as compute
 from regard.train.job import Config, Job, Objective
 from regard.train.progress import Progress
 from regard.train.team import SharedDraws, Team
@@ -71,7 +71,8 @@ def gradient(of: Objective, threads: int) -> tuple[torch.Tensor, int]:
     work = job(of, threads)
     state = loop.begin(work, Progress())
     micro, _ = loop.take(work, state)
-    compute(work, micro, 0, None, state.team)
+    counts = Counts.over(work.group, [part for parts in micro for part in parts])
+    compute(work, micro, counts, 0, None, state.team)
     state.team.close()
     found = next(of.parameters()).grad
     assert found is not None

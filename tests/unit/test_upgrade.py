@@ -49,7 +49,7 @@ def test_a_run_that_used_what_is_gone_is_refused(recipe: Path):
         ("lr=1", "train.optimizer.learning_rate"),
         ("train.lr=1", "train.optimizer.learning_rate"),
         ("train.learning_rate=1", "train.optimizer.learning_rate"),
-        ("train.epochs=3", "train.updates"),
+        ("train.max_epochs=3", "train.epochs"),
         ("train.warmup_steps=3", "train.schedule.warmup"),
         ("batch_size=3", "batch.tokens"),
         ("tokenizer.vocab_size=300", "tokenizer.vocabulary"),

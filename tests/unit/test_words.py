@@ -23,12 +23,12 @@ UNKNOWN = Tokenizer.unknown
 
 
 @pytest.fixture
-def texts() -> text.Field:
+def texts() -> text.Tokenised:
     return text.Field("source", Config(kind="word"), "framed", spelt=True).fit(LINES)
 
 
 @pytest.fixture
-def sentences() -> words.Field:
+def sentences() -> text.Tokenised:
     return words.Field("source", Config(kind="word"), spelt=True).fit(SENTENCES)
 
 

@@ -1,0 +1,197 @@
+"""What a recipe has where it says nothing, and limits other than updates."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.data.batching import first_epoch
+from regard.data.held_out import ByContent
+from regard.recipe import config, defaults
+from regard.recipe.parts import kinds, module
+from regard.runs import Run
+from regard.train import schedule
+from regard.train.job import Config, Job, make
+from regard.train.loop import fit
+from regard.train.progress import Progress
+from regard.types import Batch, Position, Term
+
+pytestmark = pytest.mark.usefixtures("task_defaults")
+
+FILES = {"train": ["a.tsv"]}
+DATA: dict[str, dict[str, Any]] = {
+    "translate": FILES,
+    "classify": FILES,
+    "tag": {"train": ["a.conllu"]},
+    "language_model": {"train": ["a.txt"]},
+    "forecast": {"file": "a.csv"},
+}
+
+
+def read(task: str, *changes: str) -> config.Recipe:
+    return config.from_table({"task": task, "data": DATA[task]}, changes)
+
+
+def of_kinds() -> Iterator[tuple[str, str]]:
+    for task in DATA:
+        tables = set(defaults.of(module("tasks", task))) - {"all"}
+        yield from ((task, kind) for kind in sorted(tables))
+
+
+@pytest.mark.parametrize(("task", "kind"), list(of_kinds()))
+def test_every_kind_that_has_defaults_is_a_recipe_without_any_other_key(task: str, kind: str):
+    part = defaults.main_part(module("tasks", task))
+    changes = [f"model.{part}.kind={kind}"]
+    if task == "translate":
+        changes.append(f"model.decoder.kind={kind}")
+    made = read(task, *changes)
+    assert getattr(made.model, part).kind == kind
+    assert made.train.epochs > 0
+    assert 0 <= made.train.schedule.warmup < 1
+
+
+@pytest.mark.parametrize("task", DATA)
+def test_all_defaults_are_keys_of_the_task(task: str):
+    assert {"all"} < set(defaults.of(module("tasks", task))) <= {"all", *kinds("encoders")}
+    read(task)
+
+
+def test_what_does_the_work_decides():
+    bag, rnn = read("classify"), read("classify", "model.encoder.kind=rnn")
+    assert (bag.model.encoder.kind, bag.model.input.kind) == ("bag", "ngrams")
+    assert (rnn.model.encoder.kind, rnn.model.input.kind) == ("rnn", "tokens")
+    assert bag.train.optimizer.learning_rate > rnn.train.optimizer.learning_rate
+    assert read("forecast").model.encoder.kind == "linear"
+
+
+def test_a_recipe_covers_what_it_names_and_a_section_of_another_kind_covers_all():
+    made = read("classify", "tokenizer.kind=bpe", "model.dim=5")
+    assert (made.task.tokenizer.split, made.task.tokenizer.vocabulary) == ("words", 8000)
+    assert made.model.dim == 5
+    assert made.task.data.on_too_long == "cut"
+    kept = read("classify", "tokenizer.vocabulary=7").task.tokenizer
+    assert (kept.kind, kept.split, kept.vocabulary) == ("word", "punctuation", 7)
+
+
+def test_a_limit_that_is_named_is_the_only_one():
+    assert read("tag").train.epochs == 20
+    assert read("tag", "train.updates=7").train.epochs == 0
+    assert read("tag", "train.tokens=7").train.epochs == 0
+    by_epochs = read("tag", "train.epochs=3").train
+    assert by_epochs.planned(10**7).updates == 3 * 10**7
+    assert read("tag", "train.keep=2").train.average == 0
+    assert read("tag", "train.validate_every=0").train.patience == 0
+    assert not read("tag", "model.input.kind=tokens").task.characters
+
+
+def test_limits_and_intervals_become_updates():
+    made = read("tag").train.planned(50)  # 20 epochs
+    assert (made.updates, made.validate_every, made.save_every) == (1000, 50, 50)
+    assert made.schedule.warmup == 50
+    assert made.planned(50) == made
+    every = read("tag", "train.accumulate=4", "train.validate_every=30").train.planned(50)
+    assert (every.updates, every.validate_every) == (250, 30)
+    assert read("tag", "train.epochs=0.001").train.planned(50).updates == 1
+
+
+def test_a_run_says_how_many_updates_its_epochs_are(tmp_path: Path):
+    lines = [
+        f"{word}\t{word[::-1]}" for word in ("abc", "bcd", "cde", "def", "efg", "fgh", "ghi", "hij")
+    ]
+    (tmp_path / "a.tsv").write_text("\n".join(lines * 2))
+    made = {"task": "translate", "data": {**FILES, "folder": str(tmp_path)}}
+    changes = ["batch.sentences=2", "tokenizer.kind=character", "train.epochs=3"]
+    run = Run.create(tmp_path / "run", config.from_table(made, changes))
+    epoch = len(list(first_epoch(run.task.batches(1))))
+    assert epoch == 8
+    assert run.recipe.train.updates == 24
+    assert run.recipe.train.schedule.warmup == 2
+    assert run.recipe.train.validate_every == run.recipe.train.save_every == 1
+
+
+def test_pairs_are_held_out_by_their_source(tmp_path: Path):
+    lines = [f"source {n % 60}\ttarget {n}" for n in range(300)]
+    (tmp_path / "a.tsv").write_text("\n".join(lines))
+    made = {"task": "translate", "data": {**FILES, "folder": str(tmp_path)}}
+    changes = ["held_out.validation=0.2", "held_out.test=0.2", "tokenizer.kind=character"]
+    run = Run.create(tmp_path / "run", config.from_table(made, changes))
+    share = ByContent(validation=0.2, test=0.2)
+    wanted: dict[str, set[str]] = {"train": set(), "validation": set(), "test": set()}
+    sources = [f"source {n}" for n in range(60)]
+    for source, part in zip(sources, share.parts(lambda: sources), strict=True):
+        wanted[part].add(source)
+    for part in ("validation", "test"):
+        sources, targets = run.task.references(part)
+        assert set(sources) == wanted[part]
+        assert len(sources) == len(targets) == 5 * len(wanted[part])
+    assert all(wanted.values())
+    used = json.loads((run.folder / "data.json").read_text())["used"]
+    assert used == 5 * len(wanted["train"])
+
+
+def test_pairs_have_files_or_a_share(tmp_path: Path):
+    with pytest.raises(Exception, match=r"held_out\.test: data\.test names files"):
+        read("translate", "held_out.test=0.1", 'data.test=["b.tsv"]')
+
+
+# Minutes
+
+
+class Steps:
+    """Batches of one number each, without end."""
+
+    def at(self, position: Position, rows: slice = slice(None)) -> Batch:
+        return Batch(tensors={"x": torch.ones(1, 1)}, ids=(position.index,), targets=1)
+
+    def after(self, position: Position) -> Position:
+        return Position(0, position.index + 1)
+
+
+class Clock:
+    """A second for each time it is asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Job, Progress, list[float]]:
+    monkeypatch.setattr("regard.train.progress.time.perf_counter", Clock())
+    model = torch.nn.Linear(1, 1)
+
+    def loss(model: torch.nn.Module, batch: Batch, carry: Any) -> Any:
+        return {"nll": Term(model(batch["x"]).sum() ** 2, 1)}, None
+
+    train = Config(
+        optimizer=read("tag").train.optimizer,
+        schedule=schedule.Config(kind="linear", warmup=0),
+        device="cpu", precision="float32", threads=1, memory=1.0, **settings,
+    )  # fmt: skip
+    job = make(model, loss, Steps(), train, seed=1, dim=1)
+    validated = list[float]()
+    job.validate = lambda: validated.append(1) or {"nll": 1.0}  # type: ignore[func-returns-value]
+    return job, fit(job, Progress()), validated
+
+
+def test_a_training_ends_with_its_minutes_and_so_does_its_rate(monkeypatch: pytest.MonkeyPatch):
+    job, progress, validated = timed(
+        monkeypatch, minutes=1.0, updates=10**6, validate_every=2.5e5, log_every=10**6
+    )
+    assert progress.finished
+    assert 60 <= progress.seconds < 70
+    assert progress.update < 70
+    assert job.reached(progress, progress.update) == 10**6
+    assert job.rate(progress, progress.update) == pytest.approx(0)
+    assert len(validated) == 4
+
+
+def test_without_minutes_the_number_of_the_update_alone_counts(monkeypatch: pytest.MonkeyPatch):
+    job, progress, validated = timed(monkeypatch, updates=40, validate_every=10, log_every=10**6)
+    assert (progress.update, len(validated)) == (40, 4)
+    assert job.reached(progress, 7) == 7
