@@ -115,12 +115,6 @@ def of_series(name: str, suffix: str, lines: Sequence[str]) -> str:
     return usual if found is None else found.delimiter
 
 
-def _share(lines: Sequence[str], delimiter: str, fits: Fits) -> float:
-    """Of the rows that are not empty, those that fit."""
-    rows = [row for row in cut(lines[:LOOKED], delimiter) if any(map(str.strip, row))]
-    return sum(map(fits, rows)) / len(rows) if rows else 0.0
-
-
 def others(lines: Sequence[str], delimiter: str) -> str:
     """What to set where a delimiter gives one column alone: the one that gives more."""
     found = guess(lines)
