@@ -28,7 +28,9 @@ def sentence(random: Random) -> tuple[str, str]:
     good = random.random() < 0.5
     words = ["the", random.choice(COLOURS), random.choice(THINGS), "is"]
     words += [random.choice(GOOD if good else BAD), "and", random.choice(GOOD if good else BAD)]
-    return " ".join([*words, *random.sample(THINGS, random.randint(1, 3))]), "pos" if good else "neg"
+    return " ".join(
+        [*words, *random.sample(THINGS, random.randint(1, 3))]
+    ), "pos" if good else "neg"
 
 
 def texts() -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from regard.errors import UserError
 
 BYTES = 32 << 20
 """So much of a file is looked at."""
+BLOCK = 1 << 20
 BOM = b"\xef\xbb\xbf"
 FEW = 0.01
 """The share of lines that may be no text in a file that is."""
@@ -40,13 +41,13 @@ class Sample:
         return len(self.lines) if self.whole else round(len(self.lines) / self.share)
 
 
-def take(path: Path, most: int = BYTES) -> Sample:
+def take(path: Path) -> Sample:
     """The beginning of a file. What is no UTF-8 is refused, with the command that converts it."""
     size, raw = path.stat().st_size if path.is_file() else 0, b""
     with opened(path) as stream:
-        while len(raw) <= most and (block := stream.read(1 << 20)):
+        while len(raw) <= BYTES and (block := stream.read(BLOCK)):
             raw += block
-    whole = len(raw) <= most
+    whole = len(raw) <= BYTES
     _check(path, raw)
     bom, body = raw.startswith(BOM), raw.removeprefix(BOM)
     share = 1.0 if whole else min(1.0, len(raw) / _unpacked(path, size))

@@ -74,7 +74,7 @@ class Column:
             return False
         starts = Counter(cell[:PREFIX] for cell in self.cells if len(cell) > PREFIX)
         most = starts.most_common(1)[0][1] if starts else 0
-        return most < 0.5 * len(self.cells) or self.few
+        return most < 0.9 * len(self.cells) or self.few
 
 
 @dataclass(frozen=True)
