@@ -139,6 +139,13 @@ def crlf(folder: Path) -> list[Path]:
     return [put(folder, "windows.txt", "\r\n".join(a for a, _ in texts()) + "\r\n")]
 
 
+def chinese(folder: Path) -> list[Path]:
+    """Texts without blanks between words."""
+    signs = {word: chr(0x4E00 + 7 * n) + chr(0x5000 + 11 * n) for n, word in enumerate(GERMAN)}
+    rows = ("".join(signs[word] for word in a.split()) + f",{b}\n" for a, b in texts())
+    return [put(folder, "chinese.csv", "".join(rows))]
+
+
 def put(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_bytes(text.encode())
@@ -160,4 +167,5 @@ FILES: dict[str, tuple[str, Callable[[Path], list[Path]]]] = {
     "packed": ("classify", packed),
     "one_line": ("language_model", one_line),
     "crlf": ("language_model", crlf),
+    "chinese": ("classify", chinese),
 }

@@ -76,6 +76,7 @@ def look(asked: Asked, base: Path) -> Draft:
             )
     found = table.read(files["train"][0])
     label, text = choose(found, asked.columns)
+    files, unlike = table.with_columns(files, (label, text))
     counts = label.counts
     sizes = measures.lengths([len(cell.split()) for cell in text.cells], "words")
     facts = found.facts() | {
@@ -91,6 +92,7 @@ def look(asked: Asked, base: Path) -> Draft:
         f"  labels in {label.called}: {_listed(counts)}",
         f"  texts in {text.called}: {sizes}{f', {speech}' if speech else ''}",
     ]
+    seen += unlike
     if again:
         seen.append(f"  {again:,} texts stand there more than once: equal ones stay in one part")
     scores = _references(text.cells, label.cells)

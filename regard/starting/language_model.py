@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
-from regard.starting.sample import Sample, take
+from regard.starting.sample import Sample, first_of, take
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Table
 
@@ -57,7 +57,7 @@ def fits(asked: Asked) -> float:
 def look(asked: Asked, base: Path) -> Draft:
     """What is said, character by character or piece by piece."""
     files = table.parts(asked.files)
-    found = _read(files["train"][0], asked.columns)
+    found = _read(files["train"], asked.columns)
     sizes = measures.lengths([*map(len, found.lines)], "characters")
     total, speech = found.characters, measures.language(found.lines)
     known = Counter(letter for line in found.lines for letter in line)
@@ -90,16 +90,17 @@ def look(asked: Asked, base: Path) -> Draft:
     )
 
 
-def _read(path: Path, given: Sequence[str]) -> Text:
-    """The lines of a plain file, or one column of a table."""
-    sample = take(path)
+def _read(paths: Sequence[Path], given: Sequence[str]) -> Text:
+    """The lines of plain files, or one column of tables."""
+    path, sample = paths[0], first_of(paths)
     if suffix(path) in (".tsv", ".csv", ".jsonl") or given:
         found = table.attempt(sample)
         if found is None:
             raise UserError(f"{path}: it is no table")
         return _column(found, given)
     about = "" if sample.whole else "about "
-    said = [f"{path}: {about}{sample.count:,} lines, {table.encoding(sample)}"]
+    name = f"{path} and {len(paths) - 1} more" if len(paths) > 1 else path
+    said = [f"{name}: {about}{sample.count:,} lines, {table.encoding(sample)}"]
     if not sample.whole:
         said.append(f"  only the first {len(sample.lines):,} lines were looked at")
     return Text(sample, sample.lines, (), said, _list(sample.lines))

@@ -1,6 +1,7 @@
 """The beginning of a file that nobody has described: its encoding, its lines, how much there is."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.console.shell import quoted
@@ -61,6 +62,15 @@ def take(path: Path) -> Sample:
     return Sample(
         path, [text or "" for text in texts], whole, size, share, bom, b"\r\n" in raw, broken
     )
+
+
+def first_of(paths: Sequence[Path]) -> Sample:
+    """The beginning of the first file, as a part of all of them."""
+    found = take(paths[0])
+    if len(paths) == 1:
+        return found
+    share = found.share * found.size / sum(path.stat().st_size for path in paths)
+    return replace(found, whole=False, share=share)
 
 
 def _unpacked(path: Path, size: int) -> float:

@@ -203,13 +203,7 @@ def attempt(sample: Sample) -> Table | None:
 
 def _json(sample: Sample) -> Table | None:
     """Keys that most objects have, with texts and numbers for values."""
-    records = []
-    for line in filter(str.strip, sample.lines):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        records += [record] if isinstance(record, dict) else []
+    records = objects(sample)
     if len(records) < 0.9 * sum(map(bool, map(str.strip, sample.lines))):
         return None
     plain = (str, int, float)
@@ -220,6 +214,18 @@ def _json(sample: Sample) -> Table | None:
     full = [each for each in records if all(isinstance(each.get(key), plain) for key in keys)]
     columns = (Column(n, key, [_cell(each[key]) for each in full]) for n, key in enumerate(keys, 1))
     return Table(sample, None, False, tuple(columns), len(full), len(records) - len(full))
+
+
+def objects(sample: Sample) -> list[dict[str, Any]]:
+    """The JSON objects that stand on lines of their own."""
+    found = []
+    for line in filter(str.strip, sample.lines):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        found += [record] if isinstance(record, dict) else []
+    return found
 
 
 def _cell(value: str | float) -> str:
@@ -236,6 +242,28 @@ def parts(files: Sequence[Path]) -> dict[str, list[Path]]:
     if "train" not in found:
         return {"train": list(files)}
     return {part: found[part] for part in ("train", "validation", "test") if part in found}
+
+
+def with_columns(
+    files: dict[str, list[Path]], chosen: Sequence[Column]
+) -> tuple[dict[str, list[Path]], list[str]]:
+    """The parts whose files have these columns, and what is to be said of others."""
+    kept, said = {"train": files["train"]}, list[str]()
+    for part in (part for part in files if part != "train"):
+        there = read(files[part][0]).columns
+        lacks = [each for each in chosen if not any(_same(each, other) for other in there)]
+        if lacks:
+            named = " and ".join(each.called for each in lacks)
+            said.append(
+                f"{files[part][0]}: no {named}: it is not used; regard predict takes it later"
+            )
+        else:
+            kept[part] = files[part]
+    return kept, said
+
+
+def _same(one: Column, other: Column) -> bool:
+    return one.name == other.name if one.name else one.number == other.number
 
 
 def unread(count: int) -> list[Key]:

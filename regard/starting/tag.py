@@ -1,6 +1,5 @@
 """Words with tags: CoNLL of any number of columns, CoNLL-U, or lists in JSONL."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from regard.data.cells import is_number
 from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
-from regard.starting.sample import Sample, take
+from regard.starting.sample import Sample, first_of
 from regard.starting.sizing import Budget, held_out, up
 
 CONLLU = 10
@@ -51,7 +50,7 @@ def fits(asked: Asked) -> float:
     if suffix(file) in (".conllu", ".conll", ".iob", ".bio"):
         return 0.95
     try:
-        found = _read(file, asked.columns)
+        found = _read([file], asked.columns)
     except UserError:
         return 0.0
     pairs = list(found.pairs)
@@ -64,7 +63,7 @@ def fits(asked: Asked) -> float:
 def look(asked: Asked, base: Path) -> Draft:
     """A tag for each word."""
     files = table.parts(asked.files)
-    found = _read(files["train"][0], asked.columns)
+    found = _read(files["train"], asked.columns)
     counts = Counter(tag for _, tag in found.pairs)
     sizes = measures.lengths([*map(len, found.sentences)], "words")
     spans = _spans(counts)
@@ -116,11 +115,12 @@ def _spans(counts: Counter[str]) -> str:
     return " of spans" if begins and len(begins) + 1 >= len(counts) else ""
 
 
-def _read(path: Path, given: Sequence[str]) -> Tagged:
-    """The sentences of a file."""
+def _read(paths: Sequence[Path], given: Sequence[str]) -> Tagged:
+    """The sentences of the first file."""
+    path = paths[0]
     if suffix(path) in fasta.SUFFIXES:
         raise UserError(f"{path}: for FASTA see the recipe protein-structure: regard keys tag")
-    sample = take(path)
+    sample = first_of(paths)
     if suffix(path) == ".jsonl" or sample.lines[0].lstrip().startswith("{"):
         return _json(sample, given)
     rows = [[*_cells(lines)] for lines in _paragraphs(sample.lines)]
@@ -181,19 +181,11 @@ def _places(
 def _json(sample: Sample, given: Sequence[str]) -> Tagged:
     """Lists of words and of tags."""
     names = tuple(given) or ("words", "tags")
-    records = []
-    for line in filter(str.strip, sample.lines):
-        try:
-            records.append(json.loads(line))
-        except (ValueError, RecursionError):
-            continue
-    lists = Counter(
-        key
-        for each in records
-        if isinstance(each, dict)
-        for key, v in each.items()
-        if isinstance(v, list)
-    )
+    records = [
+        {key: value for key, value in each.items() if isinstance(value, list)}
+        for each in table.objects(sample)
+    ]
+    lists = Counter(key for each in records for key in each)
     if not given and not set(names) <= lists.keys():
         words = next((key for key in ("tokens", "words", "text", "sentence") if key in lists), "")
         tags = next(

@@ -41,6 +41,7 @@ SEEN: dict[str, dict[str, Any]] = {
     "packed": {"delimiter": "comma", "label": "label", "text": "text", "rows": SIZE},
     "one_line": {"lines": 1},
     "crlf": {"lines": SIZE, "crlf": True},
+    "chinese": {"language": "Chinese or Japanese script", "label": 2, "text": 1},
 }  # fmt: skip
 
 
@@ -153,6 +154,25 @@ def test_files_are_parts_by_their_names(tmp_path, capsys, monkeypatch):
     loaded = config.load(tmp_path / "test.toml").task
     assert (loaded.data.train, loaded.data.validation) == (("my-train.tsv",), ("my_dev.tsv",))
     assert (loaded.data.test, bool(loaded.held_out)) == (("test.tsv",), False)
+
+
+def test_a_test_file_without_labels_is_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{n},{'ab'[n % 2]},text {n} is here\n" for n in range(60))
+    Path("train.csv").write_text(f"id,label,text\n{rows}")
+    Path("test.csv").write_text("id,text\n" + rows.replace("a,", "").replace("b,", ""))
+    cli.main(["new", "classify", "train.csv", "test.csv", "--quick"])
+    assert "test.csv: no “label”: it is not used" in capsys.readouterr().out
+    loaded = config.load(tmp_path / "train.toml").task
+    assert (loaded.data.test, loaded.held_out.test) == ((), 0.1)
+
+
+def test_several_files_are_one_text(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one.txt", "two.txt"):
+        Path(name).write_text("A line of the text, and no other.\n" * 50)
+    seen = new(capsys, "language_model", "one.txt", "two.txt", "--quick")["seen"]
+    assert (seen["characters"], seen["lines"], seen["sampled"]) == (3400, 100, True)
 
 
 def test_of_a_large_file_the_beginning_is_looked_at(tmp_path, capsys, monkeypatch):
