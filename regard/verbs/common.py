@@ -122,3 +122,8 @@ def one_line(task: Any, text: str) -> str:
 def say(value: Any) -> None:
     """A line of text, or of JSON, on standard output."""
     print(value if isinstance(value, str) else checked.written(value), flush=True)
+
+
+def unfinished_key(found: Any) -> dict[str, Any]:
+    """What JSON says of a run that is not at its end: {"unfinished": {"update": 400, …}}."""
+    return {} if found is None else {"unfinished": found.as_dict()}

@@ -27,6 +27,7 @@ from regard.verbs.common import (
     one_line,
     own_process,
     say,
+    unfinished_key,
 )
 
 WARNED = {
@@ -91,6 +92,7 @@ def evaluate(
     for each in (predictor, other) if other else (predictor,):
         for line in each.notes:
             display.warn(f"{each.run.folder}: {line}")
+        display.unfinished(each.unfinished)
     with display.waiting(f"predicting the {part} part"):
         scores, predictions = predictor.evaluate(part, batch=batch, **options)
     _tell([prediction.status for prediction in predictions])
@@ -103,7 +105,8 @@ def evaluate(
     if other:
         with display.waiting(f"predicting the {part} part with {baseline}"):
             comparison = predictor.compare(predictions, other, part, batch=batch, **options)
-    display.scores(run, part, scores, comparison, as_json=json)
+    mark = unfinished_key(predictor.unfinished)
+    display.scores(run, part, scores, comparison, as_json=json, more=mark)
 
 
 def compare(
@@ -145,6 +148,8 @@ def compare(
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
         found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
+    for entry in found.runs:
+        display.unfinished(entry.unfinished)
     if picture is not None:
         found.picture(picture)
     if json:
@@ -227,8 +232,8 @@ def predict(
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
-    for line in predictor.notes:
-        display.warn(line)
+    display.notes(predictor)
+    mark = unfinished_key(predictor.unfinished)
     if file is None and sys.stdin.isatty():
         batch = 1
     stream = predictor.stream(
@@ -238,7 +243,8 @@ def predict(
     for number, prediction in enumerate(stream, 1):
         if prediction.status in WARNED:
             display.warn(f"{file or streams.INPUT}:{number}: {WARNED[prediction.status]}")
-        say(prediction.as_dict() if detailed else one_line(predictor.task, prediction.text))
+        text = one_line(predictor.task, prediction.text)
+        say(prediction.as_dict() | mark if detailed else text)
 
 
 def score(
@@ -272,6 +278,8 @@ def score(
 
     add_parts(parts)
     predictor = load(run, checkpoint=checkpoint, device=device)
+    display.notes(predictor)
+    mark = unfinished_key(predictor.unfinished)
     if files and len(files) != len(predictor.sides):
         wanted = " ".join(predictor.sides).upper()
         raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
@@ -289,7 +297,7 @@ def score(
             display.warn(f"{files[0]}:{number}: {WARNED[status]}")
         columns = [result[name] for name in display.LIKELIHOOD if name in result]
         plain = "\t".join("-" if value is None else f"{value:.4f}" for value in columns)
-        say(result if json or format == "jsonl" else plain)
+        say(result | mark if json or format == "jsonl" else plain)
     if not files:
         _tell([result.get("status", "ok") for result in results])
     display.likelihood(results)
