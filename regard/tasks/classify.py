@@ -136,7 +136,8 @@ class Task(FolderTask):
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
-        found, sizes = np.zeros((len(rows), len(self.names))), [*map(self.source.length, rows)]
+        found = np.zeros((len(rows), len(self.names)))
+        sizes = [len(row[self.source.name]) for row in rows]
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):

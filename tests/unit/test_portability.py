@@ -20,7 +20,7 @@ import regard
 from regard import cli
 from regard.console import streams
 from regard.errors import UserError
-from regard.search import Request, Steps, sample
+from regard.search import Frontier, Request, Steps, sample
 from regard.train import checkpoint, lock, manifest, memory, optimizer, signals
 from regard.types import Batch, exact, float64
 from tests import corpus
@@ -315,9 +315,8 @@ def test_sampling_asks_its_device_for_no_float64(monkeypatch: pytest.MonkeyPatch
     drawn = []
 
     def walk(step: Any, state: Any, request: Any, choose: Any, *rest: Any) -> Steps:
-        frontier: Any = SimpleNamespace(
-            working=[SimpleNamespace(draw=number, age=0) for number in range(3)]
-        )
+        frontier: Any = Frontier.__new__(Frontier)
+        frontier.working = [SimpleNamespace(draw=number, age=0) for number in range(3)]
         drawn.append(choose(torch.zeros(3, 1, 5, device="meta"), frontier))
         yield from ()
         return []
