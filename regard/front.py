@@ -174,6 +174,7 @@ class Predictor:
         details: bool = True,
         align: bool = False,
         length: int | None = None,
+        split: bool = False,
         first: int = 0,
         **options: Any,
     ) -> Iterator[Prediction]:
@@ -181,8 +182,9 @@ class Predictor:
 
         `prefixes` are what outputs must begin with, `length` is the most tokens of an output,
         `details` asks for the probability of each token, which an engine may have to find in a
-        pass of its own, `align` for alignments where the task has any; `first` is the number of
-        the first input, by which samples are drawn; other options are the search's.
+        pass of its own, `align` for alignments where the task has any, `split` parts punctuation
+        from words that are tagged; `first` is the number of the first input, by which samples are
+        drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
@@ -194,7 +196,7 @@ class Predictor:
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self.task.predict_options
-        asked = {"prefixes": prefixes, "length": length}
+        asked = {"prefixes": prefixes, "length": length, "split": split or None}
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
             if name not in known:

@@ -149,6 +149,15 @@ def unfinished(found: "Unfinished | None") -> None:
         warn(str(found))
 
 
+def statuses(found: Sequence[str]) -> None:
+    """Say of how many inputs not all could be read."""
+    from regard.decoding.prediction import WARNED
+
+    for status, what in WARNED.items():
+        if count := found.count(status):
+            warn(f"{count:,} of {len(found):,} inputs: {what}")
+
+
 def scores(
     run: Path,
     part: str,
