@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from regard.data import extended, readers
 from regard.data.extended import Column, Request, Row, Table
+from regard.data.extended_rows import Objects, opened as opened
+from regard.data.extended_sentences import Sentences
 from regard.decoding.prediction import WARNED
 from regard.errors import RecipeError, UserError
 from regard.fields import words
@@ -71,8 +73,10 @@ def predict(
     if isinstance(task, Tabular):
         said, value = task.said, task.said_value
     keys = [said]
+    if split and isinstance(table, Sentences):
+        raise RecipeError(f"split: the words of {table.name} come apart already")
     if split:
-        more = ["offsets", "entities"] if isinstance(table, extended.Objects) else []
+        more = ["offsets", "entities"] if isinstance(table, Objects) else []
         keys = ["words", said, *more]
 
     def answer(rows: list[tuple[str, ...]], first: int) -> list[Answer]:
@@ -203,7 +207,6 @@ def predict_file(
     if kind is None or kind == "text":
         raise UserError(f"{path}: not a table: its name must end in .tsv, .csv or .jsonl")
     asked = request(predictor, () if column is None else (column,), inputs=True)
-    with readers.opened(path) as stream:
-        lines: Any = stream
-        table = extended.opened(lines, str(path), kind, asked)
+    with readers.opened(path) as lines:
+        table = opened(lines, str(path), kind, asked)
         yield from predict(predictor, table, tell=tell, **options)

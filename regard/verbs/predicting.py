@@ -87,7 +87,8 @@ def predict(
             forecast reads all of a CSV file as one input and writes CSV: the rows that follow.
         column: The column of a table that is read: its name, or its number, from 1; otherwise that
             of the run's own data, or the only one that holds texts.
-        input_format: What is read: text, a line each, or a table; auto goes by the file's suffix.
+        input_format: What is read: text, a line each, or a table (conll: a word a line, for runs
+            that tag); auto goes by the file's suffix.
         delimiter: What stands between columns: tab, comma, semicolon, pipe or a character.
         header: Whether a table begins with the names of its columns; auto finds out.
         split: Part punctuation from words before they are tagged (“Paris, 3.5” is Paris , 3 . 5).

@@ -16,7 +16,7 @@ from regard.verbs import common
 if TYPE_CHECKING:
     from regard.data.extended import Request, Table
 
-Format = Literal["auto", "text", "tsv", "csv", "jsonl"]
+Format = Literal["auto", "text", "tsv", "csv", "jsonl", "conll"]
 KNOWN = re.compile(r"\.(txt|tsv|csv|jsonl?|ndjson|conllu?|bio|fasta|gz)$", re.IGNORECASE)
 """How names of files end, also such as have blanks in them."""
 NAME = re.compile(r"\S+\.[A-Za-z]\w{1,5}")
@@ -59,14 +59,15 @@ class Source:
     @contextmanager
     def table(self, request: "Request") -> "Iterator[Table]":
         """The table that it holds."""
-        from regard.data import extended, readers
+        from regard import tabular
+        from regard.data import readers
 
-        assert self.format not in ("text", "auto")
+        assert self.format != "auto"
         source: Any = nullcontext(common.standard_input())
         if self.path is not None:
             source = readers.opened(self.path)
         with source as lines:
-            yield extended.opened(lines, self.name, self.format, request)
+            yield tabular.opened(lines, self.name, self.format, request)
 
     def warn(self, number: int, status: str) -> None:
         """Say what could not be read of an input."""

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from regard.data import extended
-from regard.data.extended import Request, encoded, opened
+from regard.data.extended import Request, encoded
+from regard.data.extended_rows import opened
 from regard.errors import UserError
 
 Kind = Literal["tsv", "csv", "jsonl"]
