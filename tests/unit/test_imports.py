@@ -51,9 +51,10 @@ FOUNDATIONS = {
     "serve": "inspect interop",
     "doctor": "runs",
     "front": "doctor interop",
+    "tabular": "front",
     "compare": "front inspect",
     "regard": "front",
-    "verbs": "regard compare serve",
+    "verbs": "regard compare tabular serve",
     "cli": "verbs",
     "__main__": "cli",
 }
