@@ -135,17 +135,18 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     if any(map(is_number, first)):
         return False
     columns = [[row[n].strip() for row in rest if n < len(row)] for n in range(len(first))]
+    if any(name in below for name, below in zip(first, columns, strict=True)):
+        return False
     return any(_names(*each) for each in zip(first, columns, strict=True))
 
 
 def _names(name: str, below: Sequence[str]) -> bool:
     """Whether a cell names what stands below it."""
-    if name in below:
-        return False
     words = name.lower().replace("_", " ").replace("-", " ").split()
     numbers = sum(map(is_number, below)) / max(1, len(below))
     repeats = len(below) >= 20 and len({*below}) <= len(below) / 10
-    return not {*NAMES.split()}.isdisjoint(words) or numbers > ALIKE or repeats
+    usual = len(words) < 3 and not {*NAMES.split()}.isdisjoint(words)
+    return usual or numbers > ALIKE or repeats
 
 
 def is_number(text: str) -> bool:

@@ -1,13 +1,14 @@
 """What is learnt from what: the data's form, the loss, the prediction and its score."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.files import called
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
+from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
@@ -80,16 +81,12 @@ class Task(Protocol):
         ...
 
 
-class FolderTask:
+class FolderTask(InTables):
     """What tasks share whose fields and stores lie in a run's folder."""
 
     predict_options = frozenset[str]()
     evaluate_options = frozenset[str]()
     reads_files = False
-    usual_columns: ClassVar[Mapping[str, str]] = {}
-    """The sides of an example in the order in which `data.columns` names their columns, and what
-    these are called where it does not."""
-    said = "prediction"
 
     def __init__(self, config: Any, folder: Path, plan: Plan) -> None:
         self.config, self.folder, self.plan = config, folder, plan
@@ -100,33 +97,6 @@ class FolderTask:
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields, self.config.data.max_length)
-
-    # In tables of a user's own
-
-    def table_columns(self) -> dict[str, str | int]:
-        given, usual = self.config.data.columns, self.usual_columns
-        names = given if len(given) == len(usual) else usual.values()
-        return dict(zip(usual, names, strict=True))
-
-    def said_value(self, prediction: Prediction) -> Any:
-        return prediction.text
-
-
-@runtime_checkable
-class Tabular(Protocol):
-    """A task whose inputs and outputs may be columns of a table."""
-
-    said: str
-    """What the column of its outputs is called."""
-
-    def table_columns(self) -> Mapping[str, str | int]:
-        """The sides of an example in their order in a table of the recipe's own, and the name or
-        the number of the column of each."""
-        ...
-
-    def said_value(self, prediction: Prediction) -> Any:
-        """An output as JSON has it."""
-        ...
 
 
 @runtime_checkable

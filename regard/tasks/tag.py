@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard import plots
-from regard.data import batching, files, tokenizers
+from regard.data import batching, files, tokenizers, wrap
 from regard.data.held_out import ByContent
 from regard.data.labelled import sentences
 from regard.data.labels import TRAINING, UNKNOWN
@@ -101,14 +101,17 @@ def plan(config: Config) -> Plan:
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
-    for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example((each.path,), each.line, (each.value, each.labels))
+    columns, between = tuple(map(str, data.columns)), data.delimiter
+    paths = data.paths(part)
+    for each in sentences(paths, columns, policy, report, part, real=real, delimiter=between):
+        for place in wrap.sentences(each.value, data.wrap):
+            yield Example((each.path,), each.line, (each.value[place], each.labels[place]))
 
 
 class Task(FolderTask):
     """Tagging whose tokenizer, tags and stores lie in a run's folder."""
 
-    said, usual_columns = "tags", {"words": "words", "tags": "tags"}
+    said, listed, usual_columns = "tags", True, {"words": "words", "tags": "tags"}
     predict_options = frozenset({"split"})
 
     def __init__(self, config: Config, folder: Path) -> None:
@@ -200,9 +203,6 @@ class Task(FolderTask):
             made = self._prediction(*each)
             spans = entities(line, where, made.tokens, self.tags.names)
             yield replace(made, offsets=where, entities=spans)
-
-    def said_value(self, prediction: Prediction) -> list[str]:
-        return prediction.tokens
 
     def _prediction(self, sentence: Sequence[str], row: Row, said: Tagged) -> Prediction:
         if not sentence:

@@ -30,6 +30,7 @@ FOUNDATIONS = {
     "encoders": "layers",
     "decoders": "layers",
     "heads": "layers",
+    "starting": "data recipe",
     "model": "recipe inputs encoders decoders heads",
     "data": "types recipe.checked",
     "decoding.choices": "errors",
@@ -54,7 +55,7 @@ FOUNDATIONS = {
     "tabular": "front",
     "compare": "front inspect",
     "regard": "front",
-    "verbs": "regard compare tabular serve",
+    "verbs": "regard compare tabular serve starting",
     "cli": "verbs",
     "__main__": "cli",
 }
