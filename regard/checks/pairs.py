@@ -7,8 +7,9 @@ from math import log
 
 import numpy as np
 
+from regard.checks.common import Common
 from regard.checks.findings import Finding, Severity, counted, finding
-from regard.checks.offsets import RELATED, Lengths
+from regard.checks.offsets import RELATED, Lengths, Segment
 from regard.checks.sides import Part
 
 ENOUGH = 100
@@ -49,7 +50,6 @@ def check(parts: Sequence[Part]) -> Iterator[Finding]:
 def _aligned(part: Part, lengths: Lengths, reference: float) -> Iterator[Finding]:
     """Lines that are shifted against each other, or have nothing to do with each other."""
     source, target = part.sides
-    total = len(part)
     shifts = lengths.shifts()
     for start, end, offset in shifts[:5]:
         ahead, behind = (source, target) if offset > 0 else (target, source)
@@ -68,15 +68,23 @@ def _aligned(part: Part, lengths: Lengths, reference: float) -> Iterator[Finding
                 f"parts by {reference:.2f}: the lines of {part.key} do not belong together"
             )
             yield finding("pairs.unrelated", part.key, what, _shown(part, 0))
+            return
+    elif segment := lengths.unrelated():
+        yield _unrelated(part, segment, "the lengths of source and target")
         return
-    if segment := lengths.unrelated():
-        start, end, _ = segment
-        what = (
-            f"the lengths of source and target have nothing to do with each other down to line "
-            f"{source.where[end - 1][1]:,} ({part.counted(end - start)})"
-        )
-        severity: Severity = "error" if end - start > total / 2 else "warning"
-        yield finding("pairs.unrelated", source.place(start), what, _shown(part, start), severity)
+    if segment := Common(*(side.lines for side in part.sides)).shuffled():
+        yield _unrelated(part, segment, "the names and numbers of source and target")
+
+
+def _unrelated(part: Part, segment: Segment, which: str) -> Finding:
+    start, end, _ = segment
+    source, count = part.sides[0], segment.end - segment.start
+    what = (
+        f"{which} have nothing to do with each other from about here to line "
+        f"{source.where[end - 1][1]:,} ({part.counted(count)}): a side was shuffled or sorted"
+    )
+    severity: Severity = "error" if 2 * count > len(part) else "warning"
+    return finding("pairs.unrelated", source.place(start), what, _shown(part, start), severity)
 
 
 def _ratio(part: Part) -> Iterator[Finding]:
