@@ -13,7 +13,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import learning, looking, using
+from regard.verbs import learning, looking, starting, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -28,6 +28,7 @@ CHANGE = re.compile(r"\w+(\.\w+)*=")
 VERBS: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
+        starting.new,
         learning.train,
         learning.doctor,
         using.evaluate,

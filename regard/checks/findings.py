@@ -170,6 +170,8 @@ class Finding:
     what: str
     example: str = ""
     advice: str = ""
+    value: float | None = None
+    """The number that it is about, for a program: seconds, bytes."""
 
     def __str__(self) -> str:
         shown = f" (“{self.example}”)" if self.example else ""
@@ -177,7 +179,7 @@ class Finding:
         return f"{self.place}: {self.what}{shown}{todo} [{self.code}]"
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def finding(

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data import fasta, files
+from regard.data import delimiters, fasta, files
 from regard.data.cells import is_number
 from regard.data.labels import UNKNOWN
 from regard.data.readers import (
@@ -34,7 +34,7 @@ from regard.data.readers import (
     suffix,
     usable,
 )  # fmt: skip
-from regard.data.tables import parallel, records
+from regard.data.tables import Name, called, one_line, parallel, records
 from regard.errors import RecipeError, UserError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -58,41 +58,42 @@ class Labelled(NamedTuple):
 
 def texts(
     paths: Sequence[Path],
-    columns: tuple[str, ...],
+    columns: tuple[Name, ...],
     policy: Policy,
     report: Report,
     *,
-    header: bool = False,
     separator: str = "",
+    **layout: Any,
 ) -> Iterator[Labelled]:
     """Texts, by default from the columns label and text.
 
     With a separator, a text has any number of labels, none among them: in JSON a list, elsewhere
-    what stands between separators.
+    what stands between separators. `layout` is what a recipe says of a table.
     """
     columns = columns or ("label", "text")
+    names = called(columns)
     if not separator:
-        for number, (label, text) in parallel(paths, columns, policy, report, header=header):
+        for number, (label, text) in parallel(paths, columns, policy, report, **layout):
             if not label.strip():
-                raise UserError(f"{paths[0]}:{number}: empty {columns[0]}: “{excerpt(text)}”")
+                raise UserError(f"{paths[0]}:{number}: empty {names[0]}: “{excerpt(text)}”")
             yield Labelled(paths[0], number, text, (label.strip(),))
         return
     kept = Policy(broken=policy.broken, empty="keep")
     between, broken = separator, Broken()
     if suffix(paths[0]) == ".jsonl":
         between = "\n"
-        found = records(paths[0], 2, partial(_labels_and_text, columns), broken)
-        rows = usable(found, broken, paths, columns, kept, report)
+        found = records(paths[0], 2, partial(_labels_and_text, names), broken)
+        rows = usable(found, broken, paths, names, kept, report)
     else:
-        rows = parallel(paths, columns, kept, report, header=header)
+        rows = parallel(paths, columns, kept, report, **layout)
     for number, (field, text) in rows:
         if not text.strip() and policy.empty != "keep":
             if policy.empty == "refuse":
-                raise UserError(f"{paths[0]}:{number}: empty {columns[1]}")
+                raise UserError(f"{paths[0]}:{number}: empty {names[1]}")
             continue
         labels = (label.strip() for label in field.split(between))
         yield Labelled(paths[0], number, text, tuple(dict.fromkeys(filter(None, labels))))
-    report.counts.pop(f"empty {columns[0]}", None)  # seen, but not left out
+    report.counts.pop(f"empty {names[0]}", None)  # seen, but not left out
 
 
 def _labels_and_text(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, str] | str:
@@ -100,6 +101,7 @@ def _labels_and_text(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[
     labels, text = _texts(record.get(columns[0])), record.get(columns[1])
     if labels is None or not isinstance(text, str):
         return f"“{columns[0]}” is no list of texts, or “{columns[1]}” is not text"
+    text = one_line(text)
     if defect := next(filter(None, map(forbidden, (*labels, text))), None):
         return defect[0]
     return "\n".join(labels), text
@@ -127,11 +129,12 @@ def sentences(
     part: files.Part,
     *,
     real: bool = False,
+    delimiter: str = "auto",
 ) -> Iterator[Labelled]:
     """Sentences of all files. `columns` are those of the word and the tag, or of the tag alone.
 
     Of FASTA files, those that belong to the part, if their headers say so (SET, VALIDATION).
-    With `real`, tags are numbers.
+    With `real`, tags are numbers. `delimiter` stands between columns: tabs or blanks by default.
     """
     kind = suffix(paths[0])
     together = kind in fasta.SUFFIXES
@@ -144,7 +147,7 @@ def sentences(
             parse_record = partial(_words_and_tags, _columns(columns, ("words", "tags")))
             rows = records(group[0], 2, parse_record, broken)
         else:
-            parse = _conllu(columns) if kind == ".conllu" else _table(columns)
+            parse = _conllu(columns) if kind == ".conllu" else _table(columns, delimiter)
             rows = _paragraphs(group[0], parse, broken)
         checked = _checked(rows, group[0], broken, real)
         for number, (words, tags) in usable(
@@ -262,7 +265,7 @@ def _conllu(columns: tuple[str, ...]) -> Parse:
     return parse
 
 
-def _table(columns: tuple[str, ...]) -> Parse:
+def _table(columns: tuple[str, ...], delimiter: str = "auto") -> Parse:
     try:
         word, tag = (int(each) for each in _columns(columns, ("1", "-1")))
     except ValueError:
@@ -270,12 +273,15 @@ def _table(columns: tuple[str, ...]) -> Parse:
             f"data.columns: {', '.join(columns)}: columns go by number, from 1, or -1 for the last"
         ) from None
     width = 0
+    if delimiter != "auto":
+        delimiter = delimiters.character(delimiter)
 
     def parse(line: str, before: int) -> tuple[str, str] | str | None:
         nonlocal width
         if line.startswith("-DOCSTART-"):
             return None
-        cells = line.split("\t") if "\t" in line else line.split()
+        between = "\t" if delimiter == "auto" and "\t" in line else delimiter
+        cells = line.split() if between == "auto" else next(delimiters.cut([line], between), [])
         width = width or len(cells)
         if len(cells) != width:
             return f"{len(cells)} columns instead of {width}"

@@ -18,9 +18,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import clock, readers
-from regard.data.cells import MISSING, Columns, Defect, Note, and_blanks, is_number, split_rows
+from regard.data import clock, dates, delimiters, readers
+from regard.data.cells import MISSING, Columns, Defect, Note, and_blanks, split_rows, unread
 from regard.data.clock import Moment, Step
+from regard.data.dates import Order
 from regard.data.files import PARTS, check_set, find
 from regard.data.readers import Broken, Finding, Report, excerpt
 from regard.errors import RecipeError, UserError
@@ -53,10 +54,16 @@ class Config:
     """A folder that the file is in; by default, the recipe's own."""
     file: str
     """A CSV file, plain or gzip, whose first line names its columns."""
-    separator: str = ","
-    """What stands between two columns."""
+    delimiter: str = "auto"
+    """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
+    says, or else what cuts its lines into the same number of columns."""
+    decimal: Literal[".", ","] = "."
+    """What stands before the decimals of a number."""
     time: str = ""
-    """The column of times: ISO dates or numbers. Without one, rows are equally far apart."""
+    """The column of times: dates or numbers. Without one, rows are equally far apart."""
+    dates: Order = "auto"
+    """How dates are written; auto: 2024-12-31, 2024/12/31 or 31.12.2024; day_first: 31/12/2024;
+    month_first: 12/31/2024; compact: 20241231, which else is a number. Hours may follow."""
     variables: tuple[str, ...] = ()
     """The columns that are read and predicted; none: all but that of times."""
     train: Positive = 0.7
@@ -77,8 +84,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_set(self.set, self.folder)
-        if len(self.separator) != 1 or self.separator in '"\r\n':
-            raise RecipeError(f"separator: {self.separator!r} is not one character")
+        if self.delimiter != "auto":
+            delimiters.character(self.delimiter)
         if self.order == "sort" and not self.time:
             raise RecipeError("order: rows are sorted by time; data.time must name its column")
         if self.time and self.time in self.variables:
@@ -244,12 +251,12 @@ def scan(
     `step` is that of the series which a model learnt, if there is one; without `timed`, the column
     of times may be absent.
     """
-    stream = split_rows(lines, config.separator, path, note)
+    stream = split_rows(lines, config.delimiter, path, note)
     first, cells = next(((number, cells) for number, cells in stream if cells), (1, []))
     header = [cell.strip() for cell in cells]
     time = config.time if timed or config.time in header else ""
     columns = Columns.find(header, config.variables, time, f"{path}:{first}")
-    table = Table(columns, path, note)
+    table = Table(columns, path, note, config)
     for number, cells in and_blanks(stream, len(header)):
         table.add(number, cells)
     if not table.lines:
@@ -262,8 +269,8 @@ def scan(
 class Table:
     """The rows that were read, in the order of the file."""
 
-    def __init__(self, columns: Columns, path: Path, note: Note) -> None:
-        self.columns, self.path, self.note = columns, path, note
+    def __init__(self, columns: Columns, path: Path, note: Note, config: Config) -> None:
+        self.columns, self.path, self.note, self.config = columns, path, note, config
         self.lines: list[int] = []
         self.values: list[list[float]] = []
         self.absent: dict[int, dict[int, str]] = {}
@@ -284,10 +291,12 @@ class Table:
         if len(cells) == width:
             for n, place in enumerate(self.columns.places):
                 text = cells[place].strip()
+                if self.config.decimal == ",":
+                    text = text.replace(",", ".", 1)
                 if text.lower() in MISSING:
                     self.absent.setdefault(len(self.lines), {})[n] = cells[place]
-                elif not is_number(text):
-                    self._note("number", line, f"“{names[n]}” is not a number", text)
+                elif not delimiters.is_number(text):
+                    self._note("number", line, f"“{names[n]}” is not a number{unread(text)}", text)
                 elif abs(float(text)) > LARGEST:
                     self._note("number", line, f"“{names[n]}” is beyond {LARGEST:g}", text)
                 else:
@@ -299,11 +308,13 @@ class Table:
         """Take down the time of a row; whether it has one of the same kind as the first."""
         assert self.columns.time is not None
         text = cells[self.columns.time].strip() if self.columns.time < len(cells) else ""
+        text = dates.iso(text, self.config.dates)
         time = clock.moment(text)
         if time is None or clock.kind(time) != clock.kind(next(iter(self.times), time)):
             if len(cells) == self.columns.width:
                 what = "not a time: ISO dates (2016-07-01 13:00) or numbers are wanted, all alike"
-                self._note("time", line, what, text)
+                hint = "; data.dates says whether the day or the month comes first"
+                self._note("time", line, what + hint * dates.ambiguous(text), text)
             return False
         self.times.append(time)
         self.texts.append(text)

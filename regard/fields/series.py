@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regard.checks import series as checks
 from regard.checks.findings import Finding, finding
 from regard.checks.sides import Part
-from regard.data import clock, series, windows
+from regard.data import clock, delimiters, series, windows
 from regard.data.files import called
 from regard.data.readers import Report
 from regard.data.series import TOLERANCE, Scanned, Series
@@ -107,7 +107,9 @@ class Field(Base):
     def _table(self, rows: Iterable[Sequence[str]], separator: str = "") -> str:
         """CSV without a newline at its end."""
         text = io.StringIO()
-        separator = separator or self.data.separator
+        if not separator:
+            auto = self.data.delimiter == "auto"
+            separator = "," if auto else delimiters.character(self.data.delimiter)
         csv.writer(text, lineterminator="\n", delimiter=separator).writerows(rows)
         return text.getvalue().removesuffix("\n")
 

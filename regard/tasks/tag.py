@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard import plots
-from regard.data import batching, files, tokenizers
+from regard.data import batching, files, tokenizers, wrap
 from regard.data.held_out import ByContent
 from regard.data.labelled import sentences
 from regard.data.labels import TRAINING, UNKNOWN
@@ -101,8 +101,11 @@ def plan(config: Config) -> Plan:
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
-    for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example((each.path,), each.line, (each.value, each.labels))
+    columns, between = tuple(map(str, data.columns)), data.delimiter
+    paths = data.paths(part)
+    for each in sentences(paths, columns, policy, report, part, real=real, delimiter=between):
+        for place in wrap.sentences(each.value, data.wrap):
+            yield Example((each.path,), each.line, (each.value[place], each.labels[place]))
 
 
 class Task(FolderTask):

@@ -124,6 +124,9 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     files(tmp_path)
     Path("x.toml").write_text(toml(RECIPES[task], task))
+    named = RECIPES[task]["data"].values()
+    own = [name for each in named for name in ([each] if isinstance(each, str) else each)]
+    assert json.loads(verb("new", task, *own, "--quick", "--json"))["task"] == task
     found = json.loads(verb("doctor", "x.toml", "--json"))["findings"]
     assert not [each for each in found if each["severity"] == "error"]
     assert {"data.counts", "cost.time"} <= {each["code"] for each in found}

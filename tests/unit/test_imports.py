@@ -30,6 +30,7 @@ FOUNDATIONS = {
     "encoders": "layers",
     "decoders": "layers",
     "heads": "layers",
+    "starting": "data recipe",
     "model": "recipe inputs encoders decoders heads",
     "data": "types recipe.checked",
     "decoding.choices": "errors",
@@ -53,7 +54,7 @@ FOUNDATIONS = {
     "front": "doctor interop",
     "compare": "front inspect",
     "regard": "front",
-    "verbs": "regard compare serve",
+    "verbs": "regard compare serve starting",
     "cli": "verbs",
     "__main__": "cli",
 }
