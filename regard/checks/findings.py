@@ -114,12 +114,19 @@ KINDS = {
     "series.number": Kind("error", "fix the values"),
     "series.missing": Kind("error", "data.missing = 'fill' takes the last value that was known"),
     "series.time": Kind(
-        "error", "write all of them as ISO dates (2016-07-01 13:00), or all as numbers"
+        "error",
+        "say by data.dates how they are written, or write all as ISO dates (2016-07-01 13:00)",
     ),
     "series.back": Kind("error", "data.order = 'sort' sorts the rows by time"),
     "series.repeated": Kind("error", "data.repeated = 'first' takes the first of them"),
-    "series.gap": Kind("error", "data.gap = 'fill' repeats the row before"),
-    "series.dates": Kind("warning", "set data.time to the name of the column, if it holds times"),
+    "series.gap": Kind(
+        "error",
+        "data.gap = 'fill' repeats the row before; 'ignore' is for working days",
+    ),
+    "series.dates": Kind(
+        "warning",
+        "name the column by data.time; with data.dates = 'compact' 20241231 is a date",
+    ),
     "series.constant": Kind("warning", "leave it out of data.variables"),
     "series.stuck": Kind("warning", "find out whether that was so"),
     "series.outlier": Kind(
