@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.checks.findings import Finding, Severity, counted, finding
+from regard.data import dates
 from regard.data.cells import Defect
 from regard.data.readers import Finding as Row
 from regard.data.series import Config, Scanned, Series
@@ -28,8 +29,12 @@ SAYS: dict[Defect, tuple[str, str]] = {
     "repeated": ("series.repeated", "a repeated time"),
     "gap": ("series.gap", "steps are left out"),
     "uneven": ("series.gap", "no whole number of steps"),
+    "summer": ("series.gap", "an hour is left out, as where summer time begins"),
+    "winter": ("series.repeated", "an hour stands there twice, as where summer time ends"),
 }
 """The finding for each defect of a row, and how it is put."""
+NAMES = {"date", "time", "datetime", "timestamp", "day", "month", "year", "week", "hour", "ds"}
+"""How people call a column of times."""
 LOST = ("encoding", "control", "columns", "time")
 """Defects for which a row cannot be read."""
 
@@ -58,6 +63,7 @@ def check(found: Scanned) -> Iterator[Finding]:
 
 def _values(config: Config, path: Path, found: Series) -> Iterator[Finding]:
     lines = found.lines
+    yield from _dates(found, config, path)
     bounds = config.bounds(len(found.values))
     shown = ", ".join(f"{part} {last - first:,}" for part, (first, last) in bounds.items())
     yield finding("data.counts", "data", f"rows: {shown}")
@@ -99,3 +105,25 @@ def _stuck(
         first = int(borders[longest]) + 1
         what = f"“{name}” stays the same for {runs[longest]:,} rows"
         yield finding("series.stuck", f"{path}:{lines[first]}", what, f"{values[first]:g}")
+
+
+def _dates(found: Series, config: Config, path: Path) -> Iterator[Finding]:
+    """Numbers that are dates: 19580329 as a variable, or as a time that counts as a number."""
+    number = found.step is not None and found.step.unit == "number"
+    if number and dates.order([found.first, found.last]) == "compact":
+        what = f"the times of “{found.time}” are dates, but count as numbers"
+        yield finding("series.dates", f"{path}:{found.lines[0]}", what, found.first)
+    for n, name in enumerate(found.names):
+        if not found.time and name not in config.variables and _grows(found.values[:, n], name):
+            count = counted(len(found.values), len(found.values), "rows")
+            what = f"“{name}” looks like times, but is read and predicted as a variable: {count}"
+            first = found.values[0, n]
+            yield finding("series.dates", f"{path}:{found.lines[0]}", what, f"{first:.12g}")
+
+
+def _grows(values: NDArray[np.float64], name: str) -> bool:
+    """Whether whole numbers grow from row to row, and are dates, or are called so."""
+    if len(values) < 2 or (values % 1).any() or (np.diff(values) <= 0).any():
+        return False
+    compact = dates.order([f"{value:.0f}" for value in values[:1000]]) == "compact"
+    return compact or name.lower() in NAMES

@@ -16,7 +16,7 @@ from regard.errors import UserError
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 Defect = Literal[
     "encoding", "control", "columns", "number", "time", "missing", "start", "back", "repeated",
-    "gap", "uneven",
+    "gap", "uneven", "summer", "winter",
 ]  # fmt: skip
 Note = Callable[[Defect, Finding], None]
 """Deals with a defect: the reader refuses or reports it, the doctor collects all."""
@@ -78,6 +78,8 @@ class Columns:
     places: tuple[int, ...]
     time: int | None
     width: int
+    clock: str = ""
+    """The name of the column of times."""
 
     @classmethod
     def find(
@@ -94,7 +96,7 @@ class Columns:
             raise UserError(f"{where}: {what}; name it, or the columns to read by data.variables")
         places = tuple(_place(where, header, name) for name in names)
         clock = _place(where, header, time) if time else None
-        return cls(names, places, clock, len(header))
+        return cls(names, places, clock, len(header), time)
 
 
 def _place(where: str, header: list[str], name: str) -> int:

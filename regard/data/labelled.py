@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ from regard.data.tables import Name, called, one_line, parallel, records
 from regard.errors import RecipeError, UserError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+SEVERAL = re.compile(r"\d+[-.]\d+\t")
+"""Begins a line that is no word: a token of several words (3-4), an empty node (3.1)."""
 NOTHING = ("", "")
 """Stands for a row that is broken."""
 
@@ -226,6 +228,19 @@ def _paragraphs(path: Path, parse: Parse, broken: Broken) -> Iterator[Row]:
             first, words, tags, finding = 0, [], [], None
 
 
+def line_of_word(path: Path, first: int, word: int) -> int:
+    """The line of a word, counted from 0, of the sentence that begins at line `first`; `first`
+    itself where sentences are not one word a line."""
+    if suffix(path) in (".jsonl", ".tsv", ".csv", *fasta.SUFFIXES):
+        return first
+    for number, line in islice(enumerate(lines(path, {}), 1), first - 1, None):
+        left_out = suffix(path) == ".conllu" and (line.startswith("#") or SEVERAL.match(line))
+        word -= not (left_out or line.startswith("-DOCSTART-"))
+        if word < 0:
+            return number
+    return first
+
+
 def _conllu(columns: tuple[str, ...]) -> Parse:
     names = _columns(columns, ("form", "upos"))
     for name in names:
@@ -241,8 +256,8 @@ def _conllu(columns: tuple[str, ...]) -> Parse:
         cells = line.split("\t")
         if len(cells) != len(CONLLU):
             return f"{len(cells)} columns instead of {len(CONLLU)}"
-        if re.fullmatch(r"\d+[-.]\d+", cells[0]):
-            return None  # a token of several words (3-4), an empty node (3.1)
+        if SEVERAL.match(line):
+            return None
         if cells[0] != str(before + 1):
             return f"the number of the word is not {before + 1}"
         return cells[word], cells[tag]

@@ -11,7 +11,7 @@ left out.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -24,11 +24,10 @@ from regard.data.clock import Moment, Step
 from regard.data.dates import Order
 from regard.data.files import PARTS, check_set, find
 from regard.data.readers import Broken, Finding, Report, excerpt
+from regard.data.times import AUTO, TOLERANCE as TOLERANCE, column_of_times, regular
 from regard.errors import RecipeError, UserError
 from regard.recipe.values import NonNegative, Positive
 
-TOLERANCE = Decimal("0.001")
-"""By which part of a step a time may be off: numbers such as 0.1 are not exact."""
 LARGEST = 1e100
 """No measurement is larger, and sums of squares of larger ones would be no numbers any more."""
 
@@ -59,8 +58,9 @@ class Config:
     says, or else what cuts its lines into the same number of columns."""
     decimal: Literal[".", ","] = "."
     """What stands before the decimals of a number."""
-    time: str = ""
-    """The column of times: dates or numbers. Without one, rows are equally far apart."""
+    time: str = AUTO
+    """The column of times: dates or numbers; auto: the first whose cells are dates; empty: none, so
+    that rows are equally far apart."""
     dates: Order = "auto"
     """How dates are written; auto: 2024-12-31, 2024/12/31 or 31.12.2024; day_first: 31/12/2024;
     month_first: 12/31/2024; compact: 20241231, which else is a number. Hours may follow."""
@@ -124,6 +124,10 @@ class Config:
                 return str(getattr(self, defect))
             case "back":
                 return self.order
+            case "summer":
+                return "ignore" if self.gap == "ignore" else "fill"
+            case "winter":
+                return "first"
             case "uneven":
                 return "ignore" if self.gap == "ignore" else "refuse"
         return "refuse"
@@ -137,6 +141,8 @@ class Series:
     values: NDArray[np.float64]
     lines: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """The line that each row (T) comes from."""
+    time: str = ""
+    """The name of the column of times; empty without one."""
     first: str = ""
     """The first time as it is written; empty without a column of times."""
     last: str = ""
@@ -254,7 +260,15 @@ def scan(
     stream = split_rows(lines, config.delimiter, path, note)
     first, cells = next(((number, cells) for number, cells in stream if cells), (1, []))
     header = [cell.strip() for cell in cells]
-    time = config.time if timed or config.time in header else ""
+    if config.time == AUTO:
+        looked = list(islice(stream, delimiters.LOOKED))
+        stream = chain(looked, stream)
+        rows = [cells for _, cells in looked if cells]
+        time = column_of_times(header, rows, config.dates, config.variables)
+        if config.order == "sort" and not time:
+            raise UserError(f"{path}: no column of times to sort by; name it by data.time")
+    else:
+        time = config.time if timed or config.time in header else ""
     columns = Columns.find(header, config.variables, time, f"{path}:{first}")
     table = Table(columns, path, note, config)
     for number, cells in and_blanks(stream, len(header)):
@@ -263,7 +277,7 @@ def scan(
         raise UserError(f"{path}: no row follows the names of the columns")
     if columns.time is None:
         return table.series(list(range(len(table.lines))), config)
-    return _regular(table, config, step)
+    return regular(table, config, step)
 
 
 class Table:
@@ -347,47 +361,8 @@ class Table:
             self.columns.names,
             np.repeat(np.array([self.values[row] for row in rows]), repeats, axis=0),
             np.repeat(np.array([self.lines[row] for row in rows]), repeats),
+            self.columns.clock,
             self.texts[rows[0]] if self.texts else "",
             self.texts[rows[-1]] if self.texts else "",
             step,
         )
-
-
-def _regular(table: Table, config: Config, step: Step | None) -> Series:
-    """The series in the order of its times, without repeated ones and gaps."""
-    unit = clock.unit(table.times) if step is None else step.unit
-    if not clock.fits(table.times, unit):
-        what = "its times are of another kind than those that were learnt"
-        raise UserError(f"{table.path}: {what}, where a step is {step}")
-    ticks = [clock.tick(time, unit) for time in table.times]
-    if step is None and (length := clock.usual(ticks)) is not None:
-        step = Step(unit, length)
-    for row in range(1, len(ticks)):
-        if ticks[row] < ticks[row - 1]:
-            table.follows("back", "the time goes back", row, row - 1)
-    rows, copies = list[int](), list[int]()
-    for row in sorted(range(len(ticks)), key=ticks.__getitem__):
-        if rows and ticks[row] == ticks[rows[-1]]:
-            table.follows("repeated", "a repeated time", row, rows[-1])
-            continue
-        if rows and step is not None:
-            ratio = (ticks[row] - ticks[rows[-1]]) / step.length
-            copies[-1] += _left_out(table, config, row, rows[-1], ratio, step)
-        rows.append(row)
-        copies.append(1)
-    if sum(copies) > 2 * len(ticks):
-        raise UserError(f"{table.path}: more rows would be filled in than there are: see data.time")
-    return table.series(rows, config, copies, step)
-
-
-def _left_out(
-    table: Table, config: Config, row: int, before: int, ratio: Decimal, step: Step
-) -> int:
-    """How many rows are to be filled in between two whose distance is `ratio` steps."""
-    whole = ratio.to_integral_value()
-    if abs(ratio - whole) > TOLERANCE or not whole:
-        table.follows("uneven", f"no whole number of steps (of {step})", row, before)
-        return 0
-    if whole > 1:
-        table.follows("gap", f"steps are left out (one is {step})", row, before)
-    return int(whole) - 1 if config.gap == "fill" else 0

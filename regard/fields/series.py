@@ -86,13 +86,13 @@ class Field(Base):
     def show(self, value: Series) -> str:
         """CSV with all digits, and with times, if it has them."""
         rows = [[repr(each).removesuffix(".0") for each in row] for row in value.values.tolist()]
-        if not (value.first and self.data.time):
+        if not (value.first and value.time):
             return self._table([[*value.names], *rows])
         step = value.step
         times = [value.first]
         times += [clock.add(value.first, step, n) for n in range(1, len(rows)) if step is not None]
         timed = ([time, *row] for time, row in zip(times, rows, strict=True))
-        return self._table([[self.data.time, *value.names], *timed])
+        return self._table([[value.time, *value.names], *timed])
 
     def show_forecast(self, found: Series, mean: Values, low: Values, high: Values) -> str:
         """CSV of what follows a series: of each variable (T, C) the expected value and the ends of
@@ -102,7 +102,7 @@ class Field(Base):
         spread = np.repeat(self.standard.deviation, 3)
         times = found.after(len(mean))
         rows = ([t, *map(_digits, row, spread)] for t, row in zip(times, columns, strict=True))
-        return self._table([[self.data.time or "step", *names], *rows], ",")
+        return self._table([[found.time or "step", *names], *rows], ",")
 
     def _table(self, rows: Iterable[Sequence[str]], separator: str = "") -> str:
         """CSV without a newline at its end."""

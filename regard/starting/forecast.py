@@ -110,6 +110,8 @@ SAID: dict[Defect, str] = {
     "repeated": "a repeated time: the first row counts",
     "gap": "steps are left out: filled with the row before",
     "uneven": "no whole number of steps: rows count as equally far apart",
+    "summer": "an hour is left out as summer time begins: filled with the row before",
+    "winter": "an hour stands there twice as summer time ends: the first counts",
 }
 REPAIRS: dict[Defect, tuple[str, str]] = {
     "missing": ("missing", "fill"),

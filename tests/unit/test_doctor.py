@@ -19,10 +19,12 @@ from regard.checks import (
     examples,
     findings,
     labels,
+    misspelt,
     offsets,
     pairs,
     series as numbers,
     text,
+    whitespace,
 )
 from regard.checks.findings import KINDS, Finding
 from regard.doctor import cost, examination
@@ -99,7 +101,24 @@ def test_thresholds_of_the_documentation_are_those_of_the_code():
 
     told = {
         "data.repeated": [percent(examples.REPEATED), f"{examples.LONG} characters"],
-        "data.leaked": [percent(examples.LEAKED[1]), f"more than {examples.EVIDENCE}"],
+        "data.leaked": [
+            percent(examples.LEAKED[1]),
+            f"more than {examples.EVIDENCE}",
+            f"{examples.LONG} characters",
+            f"{examples.FREQUENT} times as frequent",
+        ],
+        "data.swapped": [
+            f"each {1 / labels.SWAPPED[0]:g} examples",
+            f"each {1 / labels.SWAPPED[1]:g},",
+            f"{labels.ENOUGH} examples",
+        ],
+        "text.whitespace": [percent(whitespace.LINES), percent(whitespace.MIXED)],
+        "labels.spelling": [
+            f"{misspelt.RARE} times",
+            f"{misspelt.CODES[1]} times",
+            f"at most {misspelt.CODES[0]}",
+            *(f"from {length}" for length in misspelt.LONG),
+        ],
         "data.known": [percent(examples.LEAKED[0]), f"{examples.LONG} characters"],
         "data.sampled": [f"{examination.FULL:,}", f"{examination.SHORT:,}"],
         "text.mojibake": [percent(text.OFTEN)],
@@ -304,8 +323,8 @@ def test_tags_that_training_lacks(tmp_path):
     found = quick_check(config.from_table({"task": "tag", "data": data}))
     [unseen] = [each for each in found if each.code == "labels.unseen"]
     assert unseen.severity == "error"
-    assert unseen.place == f"{tmp_path}/test.txt:1"
-    assert "'NUON'" in unseen.what
+    assert unseen.place == f"{tmp_path}/test.txt:2"
+    assert "the label 'NUON' was never seen" in unseen.what and "is 'NOUN' meant?" in unseen.what
 
 
 def test_a_line_without_its_tag_is_named(tmp_path):
