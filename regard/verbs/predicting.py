@@ -1,5 +1,7 @@
 """Verbs that say something of each input: predict, score."""
 
+import csv
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
