@@ -42,9 +42,8 @@ def request(
     """What is asked of a table: a column for each side of an example, or for the input alone. The
     user's `columns` come first, then those of the run's own data."""
     task, sides = predictor.task, predictor.sides[:1] if inputs else predictor.sides
-    own: Mapping[str, Column] = {side: side for side in predictor.sides}
-    if isinstance(task, Tabular):
-        own = task.table_columns()
+    own: Mapping[str, Column] = task.table_columns() if isinstance(task, Tabular) else {}
+    own = own or {side: side for side in predictor.sides}
     if columns and len(columns) != len(sides):
         raise RecipeError(f"columns: {len(columns)} for {len(sides)}: {', '.join(sides)}")
     usual = tuple(own[side] for side in sides)

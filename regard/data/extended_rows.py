@@ -230,7 +230,8 @@ class Objects(Table):
         super().__init__(name, lines, request)
         found = [row.values for row in map(_object, self.start) if row.values]
         self._names = list(dict.fromkeys(key for each in found for key in each))
-        self.keys = self._keys(found) if found else ()
+        asked = [*map(str, request.columns or request.usual)]
+        self.keys = self._keys(found) if found else asked
 
     def _keys(self, found: list[dict[str, Any]]) -> Sequence[str]:
         request = self.request

@@ -33,7 +33,9 @@ class Sentences(Table):
             raise UserError(f"{name}: files of a word a line are for runs that tag")
         if request.wanted > 1:
             raise RecipeError(f"score: {name} has a word a line; give a sentence a line, or JSONL")
-        self.column = self._column(*request.columns) if request.columns else None
+        usual = [each for each in request.usual if isinstance(each, int) or each.isdecimal()]
+        given = [*request.columns, *usual]
+        self.column = self._column(given[0]) if given else None
 
     def _column(self, column: str | int) -> int:
         text = str(column)

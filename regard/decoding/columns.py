@@ -35,7 +35,8 @@ class InTables:
     these are called where it does not."""
 
     def table_columns(self) -> dict[str, str | int]:
-        given, usual = self.config.data.columns, self.usual_columns
+        usual = self.usual_columns
+        given = self.config.data.columns if usual else ()
         names = given if len(given) == len(usual) else usual.values()
         return dict(zip(usual, names, strict=True))
 

@@ -1,5 +1,7 @@
 """Verbs that say something of each input: predict, score."""
 
+import csv
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -84,7 +86,8 @@ def predict(
 
     Args:
         file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input. A
-            forecast reads all of a CSV file as one input and writes CSV: the rows that follow.
+            forecast reads all of a CSV file as one input and writes CSV, or JSON: the rows that
+            follow, with their times and the ends of their intervals.
         column: The column of a table that is read: its name, or its number, from 1; otherwise that
             of the run's own data, or the only one that holds texts.
         input_format: What is read: text, a line each, or a table (conll: a word a line, for runs
@@ -150,7 +153,10 @@ def predict(
     stream = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
     for number, prediction in enumerate(stream, 1):
         source.warn(number, prediction.status)
-        if detailed:
+        if detailed and predictor.task.reads_files:
+            for step in _steps(prediction.text):
+                say(step | mark)
+        elif detailed:
             say(prediction.as_dict() | mark)
         else:
             said = prediction.tagged() if split else prediction.text
@@ -245,6 +251,14 @@ def _table(
 
     headed = None if header == "auto" else header == "yes"
     return source.table(tabular.request(predictor, header=headed, **how))
+
+
+def _steps(text: str) -> Iterator[dict[str, Any]]:
+    """The rows of a forecast, which is CSV: times, and numbers by name."""
+    from regard.data.delimiters import is_number
+
+    for row in csv.DictReader(text.splitlines()):
+        yield {name: float(cell) if is_number(cell) else cell for name, cell in row.items()}
 
 
 def _refuse_layout(source: Source, **given: Any) -> None:

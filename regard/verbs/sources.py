@@ -1,7 +1,6 @@
 """What verbs read: a text, a file or standard input; lines, or a table."""
 
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.console import streams
+from regard.console.shell import quoted
 from regard.errors import RecipeError, UserError
 from regard.verbs import common
 
@@ -87,20 +87,19 @@ def sources(
 
 def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
     from regard.data import extended, readers
+    from regard.recipe.parts import with_parts
 
     if given is None or given == "-":
         return Source(format="text" if format == "auto" else format)
     path = Path(given)
-    if _is_there(path):
-        readers.check(path)
-        known = extended.SUFFIXES.get(readers.suffix(path), "text")
-        return Source(path, format=known if format == "auto" else format)
-    if _looks_like_a_file(given):
+    if _is_there(path) or _looks_like_a_file(given):
         try:
             readers.check(path)
         except UserError as error:
-            piped = f"echo {shlex.quote(given)} | regard {verb} {shlex.quote(str(run))}"
+            piped = f"echo {quoted(given)} | {with_parts(verb, run)}"
             raise UserError(f"{error}; if it is a text: {piped}") from None
+        known = extended.SUFFIXES.get(readers.suffix(path), "text")
+        return Source(path, format=known if format == "auto" else format)
     if format not in ("auto", "text"):
         raise RecipeError(f"input_format: {given!r} is no file, so it cannot be {format}")
     return Source(text=given)

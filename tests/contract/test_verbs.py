@@ -141,6 +141,11 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     Path("input.txt").write_text(given)
     said = verb("predict", "one", "input.txt")
     assert len(said.splitlines()) == (3 if task == "forecast" else 1)
+    if task != "forecast":
+        assert verb("predict", "one", given) == said
+        Path("table.csv").write_text(f"id,text\n7,{given}\n")
+        row = verb("predict", "one", "table.csv").splitlines()[1]
+        assert row.startswith(f"7,{given},") and said.strip() in row
     scored = verb("score", "one", "--part", "test", "--json")
     rows = [json.loads(line) for line in scored.splitlines()]
     assert rows

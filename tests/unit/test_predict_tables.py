@@ -12,6 +12,7 @@ from pytest import CaptureFixture, MonkeyPatch
 
 import regard
 from regard import cli, tabular
+from regard.data.extended import encoded
 from regard.errors import UserError
 from tests import small_runs
 
@@ -82,7 +83,7 @@ def test_a_missing_file_is_no_text(name: str, call: Call, monkeypatch: MonkeyPat
     assert found.code == 1 and not found.out
     assert f"{Path(name)}: no such file" in found.err[0]
     assert "; if it is a text: echo " in found.err[0]
-    assert ("did you mean review.csv?" in found.err[0]) == (name == "reviews.csv")
+    assert ("did you mean review.csv?" in found.err[0]) == (Path(name).stem == "reviews")
 
 
 @pytest.mark.parametrize("text", ["recieve", "and/or", "e.g.", "He left. Why?", "x" * 5000, "a\0"])
@@ -92,7 +93,8 @@ def test_a_text_is_no_missing_file(text: str, call: Call):
 
 def test_folders_and_tables_that_are_none_are_refused(call: Call):
     Path("folder").mkdir()
-    assert call("predict", "classify", "folder").err == ["folder is a folder: name a file in it"]
+    [said] = call("predict", "classify", "folder").err
+    assert said.startswith("folder is a folder: name a file in it; if it is a text: echo folder | ")
     found = call("predict", "classify", "a dog", "--column", "text")
     assert found.code == 2 and found.err[0].startswith("column: the text is no table; ")
     found = call("predict", "classify", "a dog", "--input-format", "csv")
@@ -131,19 +133,16 @@ def test_objects_get_the_label_and_with_json_all_that_is_known(call: Call):
     assert object_ == full | {"id": "7"}
 
 
-def test_rows_of_which_nothing_can_be_said_stay(call: Call):
-    Path("in.tsv").write_bytes(b"id\ttext\n1\ta dog\n2\n3\t\xff\n4\t\n5\ta man\n")
-    found = call("predict", "classify", "in.tsv")
-    lines = found.out.encode("utf-8", "surrogateescape").split(b"\n")
-    assert [line.count(b"\t") for line in lines[:6]] == [2] * 6
-    assert [bool(line.rsplit(b"\t")[-1]) for line in lines[1:6]] == [
-        True,
-        False,
-        False,
-        False,
-        True,
-    ]
-    assert found.err == ["in.tsv:3: 1 columns instead of 2", "in.tsv:4: not UTF-8"]
+def test_rows_of_which_nothing_can_be_said_stay(runs: Path, tmp_path: Path):
+    path = tmp_path / "in.tsv"
+    path.write_bytes(b"id\ttext\n1\ta dog\n2\n3\t\xff\n4\t\n5\ta man\n")
+    told: list[str] = []
+    found = tabular.predict_file(regard.load(runs / "classify"), path, tell=told.append)
+    lines = [encoded(line) for line in found]
+    assert [line.count(b"\t") for line in lines] == [2] * 6
+    assert [line.endswith(b"\t\n") for line in lines] == [False, False, True, True, True, False]
+    assert lines[3] == b"3\t\xff\t\n"
+    assert told == [f"{path}:3: 1 columns instead of 2", f"{path}:4: not UTF-8"]
 
 
 def test_names_are_those_of_the_task(call: Call):
@@ -280,6 +279,14 @@ def test_a_forecast_reads_a_file_and_nothing_else(call: Call):
     Path("series.csv").write_text(small_runs.SERIES)
     found = call("predict", "forecast", "series.csv")
     head, *rows = found.out.splitlines()
-    assert head.split(",")[1:3] == ["<b>x</b>.low", "<b>x</b>.high"] or ".low" in head
-    assert len(rows) == 4
+    names = head.split(",")
+    assert names == [
+        "step",
+        *(f"{x}{end}" for x in ("<b>x</b>", "y") for end in ("", ".low", ".high")),
+    ]
+    steps = call("predict", "forecast", "series.csv", "--json").objects
+    assert len(rows) == len(steps) == 4
+    assert [[step[name] for name in names] for step in steps] == [
+        [float(cell) for cell in row.split(",")] for row in rows
+    ]
     assert call("predict", "forecast", "some text").err == ["some text: no such file"]

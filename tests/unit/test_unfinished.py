@@ -67,11 +67,14 @@ def test_evaluate_and_inspect_say_so(stopped: Path, capsys: CaptureFixture[str])
     assert json.loads(out)["unfinished"] == {"update": 40, "updates": UPDATES}
 
 
-def test_nothing_is_said_of_a_finished_run(whole: Path, capsys: CaptureFixture[str]):
-    for which in ("final", "last", "3"):
-        words = ("predict", whole, "/dev/null", "--checkpoint", which)
+def test_nothing_is_said_of_a_finished_run(
+    whole: Path, tmp_path: Path, capsys: CaptureFixture[str]
+):
+    (tmp_path / "empty.txt").touch()
+    for which in ("final", "3"):
+        words = ("predict", whole, tmp_path / "empty.txt", "--checkpoint", which)
         assert call(capsys, *words) == ("", "")
-    assert regard.load(whole).unfinished is None
+    assert regard.load(whole, checkpoint="last").unfinished is None
 
 
 def test_compare_says_so_and_has_a_row(whole: Path, stopped: Path, capsys: CaptureFixture[str]):
