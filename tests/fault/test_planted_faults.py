@@ -429,7 +429,7 @@ def test_numbers_that_are_dates(tmp_path):
     [told] = [e for e in series(tmp_path, "date,a", rows) if e.code == "series.dates"]
     assert (told.severity, told.place) == ("warning", f"{tmp_path}/x.csv:2")
     assert told.example == "19580329" and "“date” looks like times" in told.what
-    named = series(tmp_path, "date,a", rows, time="date", gap="ignore")
+    named = series(tmp_path, "date,a", rows, time="date")
     assert "count as numbers" in next(e.what for e in named if e.code == "series.dates")
     right = series(tmp_path, "date,a", rows, time="date", dates="compact")
     assert warned(right) == []
@@ -448,3 +448,10 @@ def test_days_and_months_that_cannot_be_told_apart(tmp_path):
     assert (error.code, error.place) == ("series.time", f"{tmp_path}/x.csv:2")
     assert "300 of 300 rows" in error.what and "data.dates" in error.advice
     assert warned(series(tmp_path, "when,a", rows, dates="day_first")) == []
+
+
+def test_dates_among_the_variables(tmp_path):
+    rows = clock(300, "2010-01-01", 60, "%Y-%m-%d %H:%M")
+    [error] = [e for e in series(tmp_path, "when,a", rows, time="") if e.severity == "error"]
+    assert (error.code, error.place) == ("series.number", f"{tmp_path}/x.csv:2")
+    assert "300 of 300 rows (100 %); it looks like a date: data.time" in error.what
