@@ -34,6 +34,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 """How people call columns."""
+WORD = re.compile(r"[^\W\d]\w{0,29}")
 
 
 def header(part: Part) -> Iterator[Finding]:
@@ -43,9 +44,22 @@ def header(part: Part) -> Iterator[Finding]:
     cells = [each.lines[0] for each in part.sides]
     names = [cell.strip() for cell in cells if cell.strip()]
     named = len(names) > 1 and all(map(NAMES.fullmatch, names))
-    if named and line == 1 and suffix(path) in TABLES:
+    if (named or _unlike(part)) and line == 1 and suffix(path) in TABLES:
         what = f"looks like the names of the columns of {part.key}, but is taken for an example"
         yield finding("data.header", side.place(0), what, ", ".join(names))
+
+
+def _unlike(part: Part) -> bool:
+    """Whether the first example is a label that no other has, and a word where texts are long."""
+    text, label = part.sides[0], part.sides[-1]
+    if len(part) < EVIDENCE or isinstance(label.values[0], str) or len(part.sides) != 2:
+        return False
+    if not isinstance(text.values[0], str) or not WORD.fullmatch(text.lines[0]):
+        return False
+    others = label.lines[1:]
+    alone = WORD.fullmatch(label.lines[0]) is not None and label.lines[0] not in others
+    repeat = len({*others}) < len(others) / 2
+    return alone and repeat and median(map(len, text.lines)) > 2 * len(text.lines[0])
 
 
 def keys(sides: Sequence[Side]) -> list[str]:

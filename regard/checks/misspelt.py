@@ -14,6 +14,8 @@ CODES = (5, 100)
 words, and the right one at least so many times as many."""
 LONG = (4, 8)
 """Characters from which on a label may differ by one edit, and by two."""
+COMPARED = 200
+"""Frequent labels that others are compared with: there may be thousands."""
 SHOWN = 5
 """Findings of one kind."""
 BETWEEN = re.compile(r"[\s_\-./]+")
@@ -75,7 +77,7 @@ def _plain(label: str) -> str:
 def _near(counts: Counter[str], codes: bool) -> Iterator[tuple[str, str]]:
     """Rare labels, each with the frequent one that it is near to."""
     most, times = CODES if codes else (max(counts.values()), RARE)
-    frequent = [label for label, count in counts.most_common() if count >= times]
+    frequent = [label for label, count in counts.most_common(COMPARED) if count >= times]
     for label, count in counts.items():
         for usual in frequent if count <= most else ():
             if counts[usual] < times * count:

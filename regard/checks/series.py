@@ -12,6 +12,7 @@ from regard.data.cells import Defect
 from regard.data.readers import Finding as Row
 from regard.data.series import Config, Scanned, Series
 from regard.data.standard import moments
+from regard.data.times import is_date
 
 FAR = 20.0
 DRIFT = 2.0
@@ -52,7 +53,11 @@ def check(found: Scanned) -> Iterator[Finding]:
         severity: Severity = "error" if config.rule(defect) == "refuse" else "note"
         code, said = SAYS[defect]
         shown = f"{said}: {counted(len({at.line for at in rows}), found.rows, 'rows')}"
+        if defect == "number" and is_date(rows[0].excerpt, config.dates):
+            shown += "; it looks like a date: data.time names the column of times"
         yield finding(code, f"{path}:{rows[0].line}", shown, rows[0].excerpt, severity)
+    if found.series is not None:
+        yield from _dates(found.series, config, path)
     if any(config.rule(defect) == "refuse" for defect in hits):
         return
     if found.error is not None:
@@ -63,7 +68,6 @@ def check(found: Scanned) -> Iterator[Finding]:
 
 def _values(config: Config, path: Path, found: Series) -> Iterator[Finding]:
     lines = found.lines
-    yield from _dates(found, config, path)
     bounds = config.bounds(len(found.values))
     shown = ", ".join(f"{part} {last - first:,}" for part, (first, last) in bounds.items())
     yield finding("data.counts", "data", f"rows: {shown}")

@@ -75,8 +75,9 @@ class Part:
     def word_place(self, n: int, word: int) -> str:
         """Where a word of an example stands, in a file that has a line for each."""
         path, line = self.sides[-1].where[n]
-        one = isinstance(self.sides[0].values[n], str)
-        return f"{path}:{line if one else line_of_word(path, line, word)}"
+        words, tags = self.sides[0].values[n], self.sides[-1].values[n]
+        tagged = isinstance(words, tuple) and len(words) == len(tags)
+        return f"{path}:{line_of_word(path, line, word) if tagged else line}"
 
     def lines(
         self,

@@ -34,13 +34,13 @@ def column_of_times(
     for n, name in enumerate(header):
         cells = [row[n].strip() for row in rows if n < len(row)]
         known = [cell for cell in cells if cell.lower() not in MISSING]
-        count = sum(_is_date(cell, order) for cell in known)
+        count = sum(is_date(cell, order) for cell in known)
         if name and name not in variables and count and count >= MOST * len(known):
             return name
     return ""
 
 
-def _is_date(cell: str, order: Order) -> bool:
+def is_date(cell: str, order: Order) -> bool:
     """Whether it is one, or would be if it were known which number is the day."""
     text = dates.iso(cell, order)
     return isinstance(clock.moment(text), datetime) or (

@@ -22,6 +22,7 @@ from regard.data.readers import Report
 from regard.data.series import TOLERANCE, Scanned, Series
 from regard.data.standard import Standard, Standardised
 from regard.data.store import Column, Store
+from regard.data.times import AUTO
 from regard.errors import RecipeError, UserError
 from regard.fields import Array, Draw, Field as Base, Row
 
@@ -102,7 +103,8 @@ class Field(Base):
         spread = np.repeat(self.standard.deviation, 3)
         times = found.after(len(mean))
         rows = ([t, *map(_digits, row, spread)] for t, row in zip(times, columns, strict=True))
-        return self._table([[found.time or "step", *names], *rows], ",")
+        named = "" if self.data.time == AUTO else self.data.time
+        return self._table([[found.time or named or "step", *names], *rows], ",")
 
     def _table(self, rows: Iterable[Sequence[str]], separator: str = "") -> str:
         """CSV without a newline at its end."""

@@ -221,7 +221,7 @@ def labelled(count: int, seed: int, names: tuple[str, ...] = ("good", "bad")):
 
 def test_clean_labels_have_no_error_and_no_warning(tmp_path):
     found = quick_check(classify(tmp_path, labelled(300, 1), labelled(200, 2)))
-    assert codes(found) == ["data.counts"]
+    assert codes(found) == ["data.parts", "data.counts"]
 
 
 def test_names_of_columns_are_no_example(tmp_path):
@@ -256,7 +256,7 @@ def test_names_of_columns_are_no_pair(first, warned, tmp_path):
 def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
     recipe = classify(tmp_path, sorted(labelled(300, 1)), sorted(labelled(200, 2)))
     monkeypatch.setattr(examination, "SHORT", 100)
-    assert set(codes(quick_check(recipe))) == {"data.sampled", "data.counts"}
+    assert set(codes(quick_check(recipe))) == {"data.sampled", "data.counts", "data.parts"}
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def running(folder: Path, lines: list[str]) -> config.Recipe:
 def test_running_text_may_have_empty_and_equal_lines(tmp_path):
     chance = random.Random(1)
     lines = [line for _ in range(200) for line in (sentence(chance), "", "The same old story.")]
-    assert codes(quick_check(running(tmp_path, lines))) == ["data.counts"]
+    assert codes(quick_check(running(tmp_path, lines))) == ["data.parts", "data.counts"]
 
 
 def test_a_book_whose_end_is_in_another_script(tmp_path):
