@@ -162,20 +162,23 @@ def _expanded(folder: Path) -> Path:
         raise UserError(f"--from {folder}: {error}") from None
 
 
-def keys(task: Positional[str] = "translate", *, json: Flag = False) -> None:
+def keys(words: Positional[tuple[str, ...]] = (), *, json: Flag = False) -> None:
     """Every key that a recipe may have: its meaning, its type, its default.
 
     Examples:
       regard keys
       regard keys language_model | less
+      regard keys dropout
+      regard keys translate warmup
 
     Args:
-        task: For which task.
+        words: A task, and words to search for in the names and meanings of its keys; words alone
+            search all tasks. Names of other toolkits (lr, vocab_size) are found, too.
         json: Machine-readable output on stdout.
     """
     from regard.verbs import keys as reference
 
-    found = reference.sections(task)
+    found = reference.asked(words)
     if json:
         say([{**s._asdict(), "keys": [k._asdict() for k in s.keys]} for s in found])
     else:
