@@ -65,6 +65,7 @@ def test_what_does_the_work_decides():
     assert (rnn.model.encoder.kind, rnn.model.input.kind) == ("rnn", "tokens")
     assert bag.train.optimizer.learning_rate > rnn.train.optimizer.learning_rate
     assert read("forecast").model.encoder.kind == "linear"
+    assert read("translate", "model.encoder.kind=rnn").model.decoder.kind == "rnn"
 
 
 def test_a_recipe_covers_what_it_names_and_a_section_of_another_kind_covers_all():
