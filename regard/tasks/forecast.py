@@ -211,13 +211,13 @@ class Task:
             past = torch.from_numpy(known)[None].to(model.device)
             with torch.inference_mode():
                 normal = self.by(model).forecast(past, steps, self.config.intervals.paths)
-            yield self._prediction(found, *(each[0].cpu() for each in normal))
+            yield self._prediction(found, *(each[0].cpu() for each in normal), like=text)
 
     def _prediction(
-        self, found: Series, mean: Float[Tensor, "T C"], deviation: Float[Tensor, "T C"]
+        self, found: Series, *normal: Float[Tensor, "T C"], like: str = ""
     ) -> Prediction:
-        ends = self.past.ends(mean.numpy(), deviation.numpy(), self.config.intervals.reach)
-        return Prediction(text=self.past.show_forecast(found, *ends))
+        ends = self.past.ends(*(x.numpy() for x in normal), self.config.intervals.reach)
+        return Prediction(text=self.past.show_forecast(found, *ends, like=like))
 
     def references(self, part: str) -> tuple[list[str], list[str]]:
         """Windows of a part whose futures do not overlap, as CSV."""
