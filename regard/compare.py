@@ -12,13 +12,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from regard import front
 from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
 from regard.metrics import Score, paired, statistic, verdict
+from regard.metrics.lengths import by_length, lengths_of, unit_of
 from regard.metrics.paired import Difference
 from regard.metrics.statistic import Grade, Statistic
 from regard.metrics.verdict import Verdict
@@ -30,7 +29,6 @@ from regard.tasks import Continues, Grades, Prediction, Windowed
 Outcome = tuple[Mapping[str, Score], Sequence[Prediction]]
 """What an evaluation gives."""
 SAMPLES = 1000
-GROUPS = 5
 PLACES_SHOWN = 6
 BACK = (10, 30, 99)
 NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
@@ -203,7 +201,7 @@ def compare(
     for predictor, outcome in zip(predictors, outcomes, strict=True):
         quality = next(iter(entries[0].scores)) if entries else None
         entries.append(_entry(predictor, part, outcome, samples, quality))
-    quality, unit = next(iter(entries[0].scores)), _unit(predictors[0].task.references(part)[0])
+    quality, unit = next(iter(entries[0].scores)), unit_of(predictors[0].task.references(part)[0])
     found = Comparison(part=part, quality=quality, unit=unit, runs=tuple(entries))
     return replace(found, verdict=_verdict(found, predictors, outcomes, samples))
 
@@ -283,7 +281,7 @@ def _entry(
         if quality not in graded:
             graded = {**graded, **grade(None, [quality], samples)}
         scores = {**graded, **{name: s for name, s in scores.items() if name not in graded}}
-        for label, ids in by_length(_lengths(texts)).items() if len(texts) > 1 else ():
+        for label, ids in by_length(lengths_of(texts)).items() if len(texts) > 1 else ():
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
@@ -325,34 +323,6 @@ def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
         name: (sorted(points[name]), [points[name][tokens] for tokens in sorted(points[name])])
         for name in sorted(points, key=lambda name: name == "training nll")
     }
-
-
-# Length
-
-
-def _unit(texts: Sequence[str]) -> str:
-    """Words; characters where most texts are single words; tokens where most words are letters."""
-    words = [word for text in texts for word in text.split()]
-    if statistics.median(len(text.split()) for text in texts) <= 1:
-        return "characters"
-    return "symbols" if statistics.median(map(len, words)) <= 1 else "words"
-
-
-def _lengths(texts: Sequence[str]) -> list[int]:
-    characters = _unit(texts) == "characters"
-    return [len(text) if characters else len(text.split()) for text in texts]
-
-
-def by_length(lengths: Sequence[int], groups: int = GROUPS) -> dict[str, list[int]]:
-    """{"1–8": numbers of the texts}: groups of about as many texts, no length in two of them."""
-    shares = np.linspace(0, 1, groups + 1)[1:]
-    ends = sorted({int(end) for end in np.quantile(lengths, shares, method="higher")})
-    found, start = {}, min(lengths)
-    for end in ends:
-        ids = [n for n, length in enumerate(lengths) if start <= length <= end]
-        found[f"{start}–{end}" if start < end else f"{end}"] = ids
-        start = end + 1
-    return found
 
 
 def _grader(
