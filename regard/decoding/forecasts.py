@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data import clock
 from regard.data.series import Series
 from regard.data.windows import Config, fold, normaliser, unfold
 from regard.decoding.intervals import Intervals, restlessness
@@ -190,19 +191,29 @@ def read(
         name=lambda numbers: seen,
         measure=_means(by, past, values),
         said_words=[(n, n + 1) for n in range(len(said))],
-        numbers=_panels(names, known[-3 * window.horizon :], ends, came),
+        numbers=_panels(found, known[-3 * window.horizon :], ends, came),
     )
 
 
 def _panels(
-    names: list[str], known: Values, ends: tuple[Values, ...], came: Values | None
+    found: Series, known: Values, ends: tuple[Values, ...], came: Values | None
 ) -> list[dict[str, Any]]:
-    """The picture of each variable."""
+    """The picture of each variable, and the times of its past and future, if the file has any."""
     lines = dict(zip(("past", "mean", "low", "high"), (known, *ends), strict=True))
     if came is not None:
         lines["came"] = came[: len(ends[0])]
-    columns = ({key: line[:, n].tolist() for key, line in lines.items()} for n in range(len(names)))
-    return [{"name": name} | each for name, each in zip(names, columns, strict=True)]
+    times = _times(found, len(known), len(ends[0]))
+    return [
+        {"name": name, "times": times} | {key: line[:, n].tolist() for key, line in lines.items()}
+        for n, name in enumerate(found.names)
+    ]
+
+
+def _times(found: Series, known: int, ahead: int) -> list[str] | None:
+    """The last times that are known, and those that follow; None where the file has none."""
+    if not found.last or found.step is None:
+        return None
+    return [clock.add(found.last, found.step, n) for n in range(1 - known, ahead + 1)]
 
 
 def _last(batch: Batch) -> Batch:

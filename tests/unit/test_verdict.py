@@ -52,8 +52,8 @@ def test_a_verdict_names_the_winner():
 def test_a_run_has_no_value_where_it_never_got():
     assert _at(([10, 20], [3.0, 2.0]), 15) == "3"
     assert _at(([10, 20], [3.0, 2.0]), 20) == "2"
-    assert _at(([10, 20], [3.0, 2.0]), 21) == ""
-    assert _at(([10, 20], [3.0, 2.0]), 5) == ""
+    assert _at(([10, 20], [3.0, 2.0]), 21) == "–"
+    assert _at(([10, 20], [3.0, 2.0]), 5) == "–"
 
 
 def test_windows_that_share_a_future_are_one_draw():
