@@ -135,20 +135,18 @@ class Task:
         return Forecaster(model, self.window, self.past.name, restless)
 
     def judge(
-        self,
-        model: Model,
-        part: str,
-        steps: int,
-        *,
-        paths: int = 0,
-        batch: int = 64,
-        restless: bool = True,
+        self, model: Model, part: str, steps: int, *, restless: bool = True, **options: Any
     ) -> Forecasts:
         """Forecasts for every window of a part; `restless` = False: all as wide as each other."""
         values, starts = self.stored.values(part), self.stored.starts(part, steps)
-        by = self.by(model)
-        by = replace(by, restless=by.restless and restless)
-        return by.judge(values, starts, steps, paths=paths, batch=batch)
+        by = self.by(model) if restless else replace(self.by(model), restless=False)
+        return by.judge(values, starts, steps, **options)
+
+    def by_window(self, model: Model, part: str) -> tuple[dict[str, Any], int]:
+        """Figures of every window of a part, and how many of them in a row share a future."""
+        steps, intervals = self.window.horizon, self.config.intervals
+        found = self.judge(model, part, steps, paths=intervals.paths)
+        return {n: x.numpy() for n, x in found.by_window(intervals.reach).items()}, steps
 
     def validate(self, model: Model) -> dict[str, float]:
         """Squared and absolute errors over the horizon; −log p of a block, whose σ nobody has
