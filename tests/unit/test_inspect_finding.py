@@ -101,7 +101,8 @@ def test_a_run_among_the_texts_is_asked_about(
 ):
     one, other = str(runs["transformer"].folder), str(runs["lstm"].folder)
     page = str(tmp_path / "page.html")
-    assert cli.main(["inspect", one, TEXT, other, "--output", page]) != 0
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", one, TEXT, other, "--output", page])
     assert f"--with {other}" in capsys.readouterr().err and not Path(page).exists()
-    assert cli.main(["inspect", one, "--with", other, TEXT, "--output", page]) == 0
+    cli.main(["inspect", one, "--with", other, TEXT, "--output", page])
     assert '"name":"lstm"' in Path(page).read_text()
