@@ -109,8 +109,8 @@ def test_a_run_says_how_many_updates_its_epochs_are(tmp_path: Path):
     epoch = len(list(first_epoch(run.task.batches(1))))
     assert epoch == 8
     assert run.recipe.train.updates == 24
-    assert run.recipe.train.schedule.warmup == 2
-    assert run.recipe.train.validate_every == run.recipe.train.save_every == 1
+    assert run.recipe.train.schedule.warmup == 3
+    assert run.recipe.train.validate_every == run.recipe.train.save_every == 2
 
 
 def test_pairs_are_held_out_by_their_source(tmp_path: Path):
