@@ -134,8 +134,8 @@ def test_other_tags_stand_below_their_words(opened: Opened, tmp_path: Path):
 def test_labels_are_bars(opened: Opened, tmp_path: Path):
     blocks = Blocks()
     chances = blocks.weights(np.array([[0.25, 0.6, 0.15]]))
-    view = {"rows": rows(["good"], ("bad", 0.25), ("odd", 0.15)), "words": [], "total": -0.5}
-    view |= {"names": ["bad", "good", "odd"], "chances": chances}
+    view: dict[str, Any] = {"names": ["bad", "good", "odd"], "chances": chances, "total": -0.5}
+    view |= {"rows": rows(["good"], ("bad", 0.25), ("odd", 0.15)), "words": []}
     view["rows"][0]["p"] = 0.6
     made = reading(source=["a", "dog"], said=["good"], tokens=view)
     page = opened(written(tmp_path / "page.html", made, blocks=blocks))

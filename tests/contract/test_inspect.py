@@ -27,7 +27,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "ngrams": {"bits": 4},
 }
 """Of parts that are large unless told otherwise."""
-ABOUT = {"text", "output", "source", "read", "said", "of", "given"}
+ABOUT = {
+    "text", "output", "source", "read", "said", "of", "given", "source_words", "said_words",
+    "unknown", "ablation",
+}  # fmt: skip
 
 
 def fitting(room: str, kind: str, folder: Path) -> Run:

@@ -48,7 +48,8 @@ def test_the_cost_of_a_head_is_what_the_output_loses(runs: dict[str, Run]):
 def test_a_head_that_does_nothing_costs_nothing(runs: dict[str, Run]):
     run = runs["transformer"]
     model = run.model()
-    projection = model.encoder.blocks[0].attention.output.weight  # (D, heads · K)
+    encoder: Any = model.encoder
+    projection = encoder.blocks[0].attention.output.weight  # (D, heads · K)
     with torch.no_grad():
         projection[:, : projection.shape[1] // 2] = 0  # of the first of two heads
     reading = read(run, run.task, model, TEXT, search(run, Options()), target="a dog runs")
@@ -101,7 +102,8 @@ def test_a_run_among_the_texts_is_asked_about(
 ):
     one, other = str(runs["transformer"].folder), str(runs["lstm"].folder)
     page = str(tmp_path / "page.html")
-    assert cli.main(["inspect", one, TEXT, other, "--output", page]) != 0
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", one, TEXT, other, "--output", page])
     assert f"--with {other}" in capsys.readouterr().err and not Path(page).exists()
-    assert cli.main(["inspect", one, "--with", other, TEXT, "--output", page]) == 0
+    cli.main(["inspect", one, "--with", other, TEXT, "--output", page])
     assert '"name":"lstm"' in Path(page).read_text()

@@ -50,11 +50,12 @@
     const narrow = regard.room() < 480; // the layer's name stands above its heads
     const size = Math.max(22, Math.min(heads > 8 || view.layers.length > 8 ? 44 : 72, Math.floor((room - (narrow ? 0 : 60)) / Math.min(heads + 1, 9)) - 14));
     const table = make("div", { class: "grid", role: "group", "aria-label": "Attention heads" });
+    let turn = Promise.resolve(); // one layer after the other: a picture for each frame
     const waiting = new IntersectionObserver((entries) => {
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
         waiting.unobserve(entry.target);
-        fill(Number(entry.target.dataset.layer));
+        turn = turn.then(() => fill(Number(entry.target.dataset.layer)));
       }
     });
     const buttons = view.layers.map((reference, layer) => {

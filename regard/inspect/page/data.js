@@ -8,7 +8,7 @@
   regard.content = () => (regard.tree ??= JSON.parse(document.getElementById("data").textContent));
 
   async function inflate(text) {
-    const bytes = Uint8Array.from(atob(text), (glyph) => glyph.charCodeAt(0));
+    const bytes = Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (glyph) => glyph.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }

@@ -24,8 +24,25 @@
     return canvas;
   }
 
+  // A matrix of about `most` rows and columns at most: of each block of cells, the largest.
+  function pooled(matrix, most) {
+    const side = Math.max(1, Math.floor(Math.max(matrix.rows, matrix.columns) / most));
+    if (side === 1) return matrix;
+    const [rows, columns] = [matrix.rows, matrix.columns].map((n) => Math.ceil(n / side));
+    const bytes = new Uint8Array(rows * columns);
+    for (let row = 0, at = matrix.start; row < matrix.rows; row++) {
+      const base = Math.floor(row / side) * columns;
+      for (let column = 0; column < matrix.columns; column++, at++) {
+        const place = base + Math.floor(column / side);
+        if (matrix.bytes[at] > bytes[place]) bytes[place] = matrix.bytes[at];
+      }
+    }
+    return { ...matrix, rows, columns, bytes, start: 0 };
+  }
+
   // A picture without names, as large as asked for.
-  regard.thumbnail = (matrix, size) => {
+  regard.thumbnail = (whole, size) => {
+    const matrix = pooled(whole, 2 * size);
     const scale = size / Math.max(matrix.rows, matrix.columns);
     const [width, height] = [matrix.columns, matrix.rows].map((n) => Math.max(6, Math.round(n * scale)));
     const [canvas, pen] = regard.canvas(width, height, { "aria-hidden": "true" });
