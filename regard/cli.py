@@ -13,7 +13,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import learning, looking, starting, using
+from regard.verbs import learning, looking, predicting, starting, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -33,8 +33,8 @@ VERBS: dict[str, Callable[..., None]] = {
         learning.doctor,
         using.evaluate,
         using.compare,
-        using.predict,
-        using.score,
+        predicting.predict,
+        predicting.score,
         using.export,
         looking.inspect,
         looking.data,

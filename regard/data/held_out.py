@@ -36,7 +36,7 @@ class HeldOut:
     def __bool__(self) -> bool:
         return self.validation + self.test > 0
 
-    def parts(self, examples: Texts, labels: Texts) -> Iterator[files.Part]:
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
         """The part of each example of the training files, which are given by what they hold, first
         what is read and then what is predicted."""
         return ("train" for _ in examples())
@@ -57,7 +57,7 @@ class ByContent(HeldOut):
     seed: Seed = 1
     """Another seed, other examples."""
 
-    def parts(self, examples: Texts, labels: Texts) -> Iterator[files.Part]:
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
         return (self._part(self._number(content) / 2**64) for content in examples())
 
     def _number(self, content: str) -> int:
@@ -79,8 +79,8 @@ class ByLabel(ByContent):
     """Take as large a share of each label, and one of its texts at least where it has three; what
     has one or two is learnt from."""
 
-    def parts(self, examples: Texts, labels: Texts) -> Iterator[files.Part]:
-        if not self.stratified:
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
+        if not self.stratified or labels is None:
             return super().parts(examples, labels)
         of: dict[int, str] = {}  # of equal texts with several labels, the first by the alphabet
         for content, label in zip(examples(), labels(), strict=True):
@@ -112,7 +112,7 @@ class ByPlace(HeldOut):
     its first character does.
     """
 
-    def parts(self, examples: Texts, labels: Texts) -> Iterator[files.Part]:
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
         total, place = sum(len(line) + 1 for line in examples()), 0
         first, second = (1 - self.validation - self.test) * total, (1 - self.test) * total
         for line in examples():

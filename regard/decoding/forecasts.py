@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -13,27 +12,12 @@ from torch import Tensor
 from regard.data import clock
 from regard.data.series import Series
 from regard.data.windows import Config, fold, normaliser, unfold
+from regard.decoding.intervals import Intervals, restlessness
 from regard.fields.series import Field, Values
 from regard.heads.real import surprise
 from regard.inspect.reading import Measure, Reading
 from regard.model import Model
-from regard.recipe.values import Few, Range
 from regard.types import Batch, float64
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intervals:
-    """Between which ends a value is expected: μ ± z σ."""
-
-    level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
-    """The share of values that should lie between them."""
-    paths: Few = 100
-    """Futures that are drawn for σ of an autoregressive forecast."""
-
-    @property
-    def reach(self) -> float:
-        """z."""
-        return NormalDist().inv_cdf((1 + self.level) / 2)
 
 
 @dataclass(frozen=True)
@@ -47,6 +31,8 @@ class Forecaster:
     window: Config
     name: str = "series"
     """Of the tensor that the model reads."""
+    restless: bool = False
+    """Whether σ is in proportion to how restless each window is."""
 
     def batch(self, past: Float[Tensor, "B S C"]) -> Batch:
         """Windows as the model reads them, each normalised by itself."""
@@ -65,7 +51,8 @@ class Forecaster:
         mean, deviation = (
             unfold(y, self.window, variables) for y in head.normal(head.pool(memory))
         )
-        return mean * scale + centre, deviation * scale
+        unit = restlessness(past) if self.restless and not head.gaussian else scale
+        return mean * scale + centre, deviation * unit
 
     def roll(
         self,

@@ -1,5 +1,6 @@
 """Texts with labels: which column is which, and a model for so many texts."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,13 @@ LABELS = """label labels class category sentiment tag intent topic rating stars 
 lang language genre type emotion"""
 TEXTS = "text texts sentence review comment body content message tweet document"
 """Names of columns."""
+LONGEST, USUAL = 3, 20
+"""The longest n-gram, and bits of their vectors' numbers, as the task has them."""
+PIECES = 1.6
+"""Pieces of a word, about."""
 RARE = 0.1
 """Where a larger share of words stands there once, words are cut into pieces."""
-BUDGET = Budget(tokens=40e6, least=5, most=40, batch=16384)
+BUDGET = Budget(tokens=40e6, least=5, most=25, batch=16384)
 
 
 def fits(asked: Asked) -> float:
@@ -142,14 +147,24 @@ def _sections(
     if not spaced:
         sizes = measures.lengths([*map(len, text.cells)], "characters")
     tokens = sizes.total / found.sample.share
+    tokenizer = _tokenizer(text, spaced)
+    tokens *= PIECES if tokenizer and spaced else 1
     why = "as large a share of each label; equal texts stay together"
     return [
         Section("", (Key("task", "classify"),)),
         Section("data", tuple(data)),
         *held_out(files, why, 0.1, Key("stratified", True)),
-        *_tokenizer(text, spaced),
+        *tokenizer,
+        *_input(tokens),
         *BUDGET.sections(tokens),
     ]
+
+
+def _input(tokens: float) -> list[Section]:
+    """As many vectors as there may be n-grams, where that is less than the usual number."""
+    bits = max(12, math.ceil(math.log2(LONGEST * max(1.0, tokens))))
+    few = Key("bits", bits, f"2^{bits} vectors of words and of two or three in a row are enough")
+    return [Section("model.input", (few,))] if bits < USUAL else []
 
 
 def _tokenizer(text: Column, spaced: bool) -> list[Section]:

@@ -81,7 +81,7 @@ def look(asked: Asked, base: Path) -> Draft:
     said = [
         *seen.found.said(),
         f"  time: {time}{step}; {season}",
-        f"  {variables} variables: {', '.join(seen.config.variables[:8])}",
+        f"  {variables} variable{'s' * (variables != 1)}: {', '.join(seen.config.variables[:8])}",
         *(f"  {count:,} × {SAID[defect]}" for defect, count in seen.defects.items()),
     ]
     facts = seen.found.facts() | {
@@ -91,7 +91,7 @@ def look(asked: Asked, base: Path) -> Draft:
     }  # fmt: skip
     best = min(scores, key=lambda name: scores[name])
     return Draft(
-        title=f"{rows:,} steps of {variables} variables",
+        title=f"{rows:,} steps of {variables} variable{'s' * (variables != 1)}",
         facts=facts,
         seen=said,
         sections=_sections(seen, base, back, ahead, shares),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from regard.starting import Key, Section
 
-BATCHES = 60
+BATCHES = 40
 """Of an epoch, at least, as far as batches can be smaller."""
 SMALLEST = 256
 """Tokens of a batch."""

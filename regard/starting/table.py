@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.data import delimiters
+from regard.data import clock, dates, delimiters
 from regard.data.cells import is_number
 from regard.data.delimiters import Shape
 from regard.data.readers import suffix
@@ -161,7 +161,10 @@ def _like(column: Column) -> str:
         return f"numbers, such as {column.cells[0].strip()}"
     if column.few:
         return f"{len(column.counts)} values, such as {shown(next(iter(column.counts)), 20)}"
-    return f"texts of {column.words:.0f} words on average"
+    start = [cell.strip() for cell in column.cells[:20]]
+    if all(clock.moment(dates.iso(cell, "day_first")) is not None for cell in start):
+        return f"times, such as {start[0]}"
+    return f"texts of {column.words:.1f} words on average"
 
 
 def shown(text: str, most: int = 40) -> str:

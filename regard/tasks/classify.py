@@ -106,6 +106,8 @@ def _read(
 class Task(FolderTask):
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
 
+    said, usual_columns = "label", {"label": "label", "text": "text"}
+
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
         self.source, self.target = self.fields.values()

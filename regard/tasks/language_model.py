@@ -130,6 +130,8 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
 class Task(FolderTask):
     """A language model whose tokenizer and store lie in a run's folder."""
 
+    said, usual_columns = "continuation", {"target": "text"}
+
     config: Config
     predict_options = frozenset({"length"})
 

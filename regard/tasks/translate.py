@@ -154,6 +154,8 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
 class Task(FolderTask):
     """A translation task whose tokenizers and stores lie in a run's folder."""
 
+    said, usual_columns = "translation", {"source": "source", "target": "target"}
+
     config: Config
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
     evaluate_options = frozenset({"finder"})

@@ -18,6 +18,7 @@ from regard.verbs.common import (
     add_parts,
     own_process,
     say,
+    unfinished_key,
     whole_file,
 )
 
@@ -76,7 +77,7 @@ def inspect(
     """
     from regard.inspect import pictures, report
     from regard.inspect.survey import survey
-    from regard.runs import Run
+    from regard.runs import Run, state
     from regard.verbs import display
 
     add_parts(parts)
@@ -84,10 +85,15 @@ def inspect(
         streams.check_place(output)
     own_process()
     opened = Run(run)
+    others = [*map(Run, compare)]
+    found = [state.unfinished_at(each, checkpoint) for each in (opened, *others)]
+    for each in found:
+        display.unfinished(each)
+    mark = unfinished_key(found[0])
     if heads and not texts:
         with display.waiting("looking at heads"):
             seen = survey(opened, sentences=sentences, checkpoint=checkpoint, device=device)
-        say(seen.as_dict()) if json else display.columns(*seen.table())
+        say(seen.as_dict() | mark) if json else display.columns(*seen.table())
         return
     for text in texts:
         if len(text) < 200 and (Path(text) / "manifest.json").is_file():
@@ -101,11 +107,11 @@ def inspect(
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):
-        made = report.build([opened, *map(Run, compare)], texts, options)
+        made = report.build([opened, *others], texts, options)
         written = [report.write(output, made)]
         for folder, suffix in ((png, "png"), (svg, "svg")):
             written += pictures.write(folder, suffix, made) if folder else []
-    say({"files": [str(path) for path in written]} if json else str(written[0]))
+    say({"files": [str(path) for path in written], **mark} if json else str(written[0]))
 
 
 def data(
@@ -156,20 +162,23 @@ def _expanded(folder: Path) -> Path:
         raise UserError(f"--from {folder}: {error}") from None
 
 
-def keys(task: Positional[str] = "translate", *, json: Flag = False) -> None:
+def keys(words: Positional[tuple[str, ...]] = (), *, json: Flag = False) -> None:
     """Every key that a recipe may have: its meaning, its type, its default.
 
     Examples:
       regard keys
       regard keys language_model | less
+      regard keys dropout
+      regard keys translate warmup
 
     Args:
-        task: For which task.
+        words: A task, and words to search for in the names and meanings of its keys; words alone
+            search all tasks. Names of other toolkits (lr, vocab_size) are found, too.
         json: Machine-readable output on stdout.
     """
     from regard.verbs import keys as reference
 
-    found = reference.sections(task)
+    found = reference.asked(words)
     if json:
         say([{**s._asdict(), "keys": [k._asdict() for k in s.keys]} for s in found])
     else:

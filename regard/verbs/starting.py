@@ -1,6 +1,7 @@
 """The verb that begins: new."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +73,8 @@ def new(
     hours = sum(each.value or 0.0 for each in found if each.code == "cost.time") / HOUR
     if hours > 1:
         draft = starting.shortened(draft, 1 / hours)
-        found = _measured(starting.written(draft, head), place)
+        what = f"about an hour; as many epochs as would suit the data take {hours:.1f} hours"
+        found = [replace(e, what=what) if e.code == "cost.time" else e for e in found]
     streams.put(place, starting.written(draft, head).encode())
     _report(draft, task, place, found, as_json=json)
 
@@ -80,15 +82,12 @@ def new(
 def _named(words: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
     """The task, if the first word is one and no file, and the files."""
     from regard.data.readers import check
-    from regard.starting import tasks
+    from regard.starting import of
 
     task = ""
-    if words and not Path(words[0]).exists() and (words[0] in tasks() or "." not in words[0]):
+    if words and not Path(words[0]).exists() and Path(words[0]).name.isidentifier():
         task, words = words[0], words[1:]
-        if task not in tasks():
-            from regard.starting import of
-
-            of(task)
+        of(task)
     if not words:
         raise RecipeError("new: which files? regard new TASK FILE …")
     files = tuple(map(Path, words))
@@ -103,13 +102,13 @@ def _stem(file: Path) -> str:
 
 
 def _head(draft: "Draft", words: Sequence[str], place: Path) -> list[str]:
-    name = place.stem
-    return [
+    lines = [
         f"{draft.title}. Written by `{command('new', *words)}`.",
         "",
         f"  {command('doctor', place)}",
-        f"  {command('train', place)} && {command('evaluate', Path('runs') / name)}",
+        f"  {command('train', place)} && {command('evaluate', Path('runs') / place.stem)}",
     ]
+    return [streams.printable(line) for line in lines]
 
 
 def _measured(text: str, place: Path) -> "list[Finding]":

@@ -16,7 +16,7 @@ from tests.odd_files import FILES, SIZE
 
 pytestmark = pytest.mark.usefixtures("task_defaults")
 SMALL = {
-    "classify": ["model.input.bits=8"],
+    "classify": [],
     "translate": ["model.dim=8", "model.encoder.layers=1", "model.decoder.layers=1",
                   "model.encoder.feedforward=8", "model.decoder.feedforward=8",
                   "evaluation.lines=2"],

@@ -52,9 +52,10 @@ FOUNDATIONS = {
     "serve": "inspect interop",
     "doctor": "runs",
     "front": "doctor interop",
+    "tabular": "front",
     "compare": "front inspect",
     "regard": "front",
-    "verbs": "regard compare serve starting",
+    "verbs": "regard compare tabular serve starting",
     "cli": "verbs",
     "__main__": "cli",
 }

@@ -139,7 +139,7 @@ def data(**names) -> files.Config:
 
 def holds(held_out: ByContent, part: files.Part, lines: list[str]) -> set[str]:
     """Those lines that are of a part."""
-    parts = held_out.parts(lambda: lines, lambda: lines)
+    parts = held_out.parts(lambda: lines)
     return {text for text, its in zip(lines, parts, strict=True) if its == part}
 
 
@@ -161,7 +161,7 @@ def test_every_label_has_its_share():
     held_out = ByLabel(validation=0.2, test=0.1, stratified=True)
 
     def counts(lines: list[str], labels: list[str]) -> dict[str, Counter[str]]:
-        found = {part: Counter[str]() for part in files.PARTS}
+        found = {str(part): Counter[str]() for part in files.PARTS}
         parts = held_out.parts(lambda: lines, lambda: labels)
         for label, part in zip(labels, parts, strict=True):
             found[part][label] += 1
