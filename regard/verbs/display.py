@@ -241,3 +241,12 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequenc
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         results.print("  ".join([what.ljust(widths[0]), *padded]))
     results.print(*["", *notes], sep="\n")
+
+
+def rows(header: Sequence[str], found: Sequence[Sequence[str]]) -> None:
+    """A table with a line for each row: as wide as it must be, so that a pipe gets whole cells."""
+    table = [header, *found]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        results.print("  ".join(cells).rstrip())
