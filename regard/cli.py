@@ -14,7 +14,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import about, learning, looking, using
+from regard.verbs import about, learning, looking, predicting, starting, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -56,12 +56,13 @@ def completion(shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]) -> N
 VERBS: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
+        starting.new,
         learning.train,
         learning.doctor,
         using.evaluate,
         using.compare,
-        using.predict,
-        using.score,
+        predicting.predict,
+        predicting.score,
         using.export,
         looking.inspect,
         looking.data,

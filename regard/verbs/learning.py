@@ -27,6 +27,7 @@ def train(
     to: Maybe[Path] = None,
     resume: Maybe[Path] = None,
     start_from: From = None,
+    seeds: Maybe[int] = None,
     parts: Parts = None,
     profile: Flag = False,
     json: Flag = False,
@@ -38,15 +39,18 @@ def train(
       regard train mine.toml train.updates=2000 model.dim=256 --to runs/mine
       regard train --resume runs/mine
       regard train new-data.toml --from runs/mine
+      regard train mine.toml --seeds 3
       regard train multi30k-en-de --profile
 
     Args:
         recipe: A recipe's file, or the name of a shipped one.
         overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
-        to: The folder of the new run; runs/NAME otherwise.
+        to: The folder of the new run; otherwise runs/NAME, or runs/NAME-2 if that is finished.
         resume: A run to go on with, exactly where it stopped.
         start_from: A run whose whole model (weights and tokenizers) is trained on. For single parts
             of it, name the run in the recipe: model.encoder.weights=runs/mine.
+        seeds: Train so many seeds, from the recipe's own on, into runs/NAME-seed1, …; report mean
+            and deviation. Finished ones are kept, unfinished ones go on.
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """
@@ -57,8 +61,14 @@ def train(
         raise RecipeError("train: --resume goes on with a run as it is, without changes")
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
+    if seeds is not None:
+        if recipe is None or profile:
+            raise RecipeError("train: --seeds needs a recipe, and neither --resume nor --profile")
+        add_parts(parts)
+        _seeds(recipe, overrides, to, seeds, start_from, as_json=json)
+        return
     from regard import front, runs
-    from regard.runs import preparing
+    from regard.runs import preparing, state
     from regard.verbs import display
 
     add_parts(parts)
@@ -75,8 +85,10 @@ def train(
     else:
         assert recipe is not None
         folder, loaded = front.prepared(recipe, overrides, to)
+        said = [] if to else state.check_rerun(recipe, overrides)
         with display.waiting(f"preparing the data in {folder}"):
             run, warnings = front.create(folder, loaded, given)
+        warnings = [*said, *warnings]
     with display.training(run, as_json=json) as (show, tick):
         for warning in warnings:
             show(warning)
@@ -84,6 +96,31 @@ def train(
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)
+
+
+def _seeds(
+    recipe: Path,
+    overrides: Sequence[str],
+    to: Path | None,
+    count: int,
+    start_from: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Train several seeds, one after the other, and say how far apart they are."""
+    from regard.verbs import display, seeds
+
+    found = seeds.train(
+        recipe, overrides, to, count,
+        lambda changes, folder: train(
+            recipe, changes, to=folder, start_from=start_from, json=as_json
+        ),
+        lambda folder: train(resume=folder, json=as_json),
+    )  # fmt: skip
+    if found and as_json:
+        say(found.as_dict())
+    for line in found.lines() if found else ():
+        display.errors.print(line)
 
 
 def doctor(

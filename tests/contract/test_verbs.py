@@ -124,6 +124,9 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     files(tmp_path)
     Path("x.toml").write_text(toml(RECIPES[task], task))
+    named = RECIPES[task]["data"].values()
+    own = [name for each in named for name in ([each] if isinstance(each, str) else each)]
+    assert json.loads(verb("new", task, *own, "--quick", "--json"))["task"] == task
     found = json.loads(verb("doctor", "x.toml", "--json"))["findings"]
     assert not [each for each in found if each["severity"] == "error"]
     assert {"data.counts", "cost.time"} <= {each["code"] for each in found}
@@ -133,11 +136,23 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     scores = json.loads(verb("evaluate", "one", "--json"))["scores"]
     assert scores
     assert all(math.isfinite(each["score"]) and each["signature"] for each in scores.values())
-    assert next(iter(scores)) in verb("compare", "one", "two", "--samples", "20")
+    both = json.loads(verb("evaluate", "one", "--baseline", "two", "--report", "r.html", "--json"))
+    assert all(each["p"] == 1.0 for each in both.get("differences", []))  # a copy
+    assert both.get("differences") or both["comparison"]["scores"]
+    assert both["details"] and all(each["rows"] or each["note"] for each in both["details"])
+    page = Path("r.html").read_text()
+    assert "<script" not in page and next(iter(scores)) in page
+    compared = verb("compare", "one", "two", "--samples", "20")
+    assert next(iter(scores)) in compared and "no winner" in compared
     given = Path("series.csv").read_text() if task == "forecast" else "a dog runs"
     Path("input.txt").write_text(given)
     said = verb("predict", "one", "input.txt")
     assert len(said.splitlines()) == (3 if task == "forecast" else 1)
+    if task != "forecast":
+        assert verb("predict", "one", given) == said
+        Path("table.csv").write_text(f"id,text\n7,{given}\n")
+        row = verb("predict", "one", "table.csv").splitlines()[1]
+        assert row.startswith(f"7,{given},") and said.strip() in row
     scored = verb("score", "one", "--part", "test", "--json")
     rows = [json.loads(line) for line in scored.splitlines()]
     assert rows
