@@ -82,7 +82,7 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
             if record["kind"] == "train":
                 bar.update(task, description=_short(record))
             if not errors.is_terminal or record["kind"] != "train":
-                bar.console.print(_line(record))
+                bar.console.print(line(record))
 
         yield show, lambda progress: bar.update(task, completed=progress.update)
 
@@ -93,7 +93,7 @@ def _short(record: Mapping[str, Any]) -> str:
     return f"{loss}{record['tokens_per_second']:,.0f} targets/s"
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def line(record: Mapping[str, Any]) -> str:
     """A record as a line of text."""
     match record["kind"]:
         case "warning" | "back" | "memory":

@@ -70,7 +70,7 @@ def evaluate(
         report: A file for a page of HTML: scores, figures of each label, confusion, worst outputs.
         json: Scores as JSON on stdout.
     """
-    from regard import compare as comparing
+    from regard.compare import check_same, differences as differ
     from regard.tasks import Grades
     from regard.verbs import display, evaluation, report as reporting
 
@@ -86,7 +86,7 @@ def evaluate(
     if other and isinstance(predictor.task, Grades):
         predictor.check_comparable(other)
     elif other:
-        comparing.check_same(predictor, other, part)
+        check_same(predictor, other, part)
     for each in (predictor, other) if other else (predictor,):
         for line in each.notes:
             display.warn(f"{each.run.folder}: {line}")
@@ -106,7 +106,7 @@ def evaluate(
                 comparison = predictor.compare(predictions, other, part, batch=batch, **options)
             else:
                 mine = scores, predictions
-                differences = comparing.differences(predictor, other, part, mine, batch)
+                differences = differ(predictor, other, part, mine, batch)
     tables = evaluation.details(predictor, part, predictions)
     if report is not None:
         verdicts = comparison.table().split("\n") if comparison else map(str, differences or ())
@@ -144,7 +144,7 @@ def compare(
         batch: Sentences at a time; the result does not depend on it.
         json: All of it as JSON on stdout.
     """
-    from regard import compare as comparing
+    from regard.compare import compare as compare_runs
     from regard.plots.drawing import check_picture
     from regard.verbs import display
 
@@ -154,7 +154,7 @@ def compare(
     own_process()
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
-        found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
+        found = compare_runs(runs, part, batch=batch, samples=samples, **opened)
     for entry in found.runs:
         display.unfinished(entry.unfinished)
     if picture is not None:
