@@ -13,7 +13,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import learning, looking, using
+from regard.verbs import learning, looking, shipping, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -34,7 +34,7 @@ VERBS: dict[str, Callable[..., None]] = {
         using.compare,
         using.predict,
         using.score,
-        using.export,
+        shipping.export,
         looking.inspect,
         looking.data,
         looking.keys,

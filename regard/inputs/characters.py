@@ -91,7 +91,7 @@ class Spelling(nn.Module):
         mask = different > 0
         real = mask.any(1)
         read = self._read(different[real], mask[real])
-        vectors = read.new_zeros(len(different), self.size).masked_scatter(real[:, None], read)
+        vectors = read.new_zeros(different.shape[0], self.size).masked_scatter(real[:, None], read)
         return vectors[which].view(*words.shape[:2], -1)
 
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:

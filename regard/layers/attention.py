@@ -137,7 +137,7 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "R T D"], memory: Cache, mask: Hides | None
     ) -> Float[Tensor, "R T D"]:
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
-        query = self.query(x).view(len(memory[0]), -1, x.shape[-1])  # (B, R/B·T, D)
+        query = self.query(x).view(memory[0].shape[0], -1, x.shape[-1])  # (B, R/B·T, D)
         heads = self._ask(query, memory, mask)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output
