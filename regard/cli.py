@@ -13,7 +13,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import learning, looking, shipping, using
+from regard.verbs import learning, looking, predicting, shipping, starting, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -28,12 +28,13 @@ CHANGE = re.compile(r"\w+(\.\w+)*=")
 VERBS: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
+        starting.new,
         learning.train,
         learning.doctor,
         using.evaluate,
         using.compare,
-        using.predict,
-        using.score,
+        predicting.predict,
+        predicting.score,
         shipping.export,
         looking.inspect,
         looking.data,

@@ -23,6 +23,7 @@ from regard.metrics.statistic import Grade
 from regard.plots import PLACES, Curve, drawing
 from regard.plots.comparison import comparison
 from regard.recipe.values import Samples, check
+from regard.runs.state import Unfinished
 from regard.tasks import Continues, Grades, Prediction
 
 SAMPLES = 1000
@@ -55,6 +56,8 @@ class Entry:
     """The validation figure that its recipe goes by."""
     curves: Mapping[str, Curve]
     """{figure: (targets, values)}"""
+    unfinished: Unfinished | None = None
+    """Where it stands, if its training is not over."""
     reach: Sequence[float] = ()
     """The norm of the last token's gradient 0, 1, 2 … tokens back; of language models alone."""
 
@@ -71,7 +74,10 @@ class Comparison:
     runs: tuple[Entry, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        made = asdict(self)
+        for entry, run in zip(made["runs"], self.runs, strict=True):
+            entry["unfinished"] = run.unfinished and run.unfinished.as_dict()
+        return made
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table: what is reported, then a cell for each run."""
@@ -91,6 +97,9 @@ class Comparison:
             "targets/s, median": lambda e: e.median,
         }
         rows += [(what, *(_whole(get(e)) for e in self.runs)) for what, get in plain.items()]
+        if any(e.unfinished for e in self.runs):
+            whole = (e.unfinished.reached if e.unfinished else "finished" for e in self.runs)
+            rows.append(("state", *whole))
         return rows + self._reach() + self._learning()
 
     def _reach(self) -> list[tuple[str, ...]]:
@@ -166,10 +175,11 @@ def _share(norms: Sequence[float], back: int) -> str:
 
 
 def _at(curve: Curve | None, place: int) -> str:
-    """The last value at a number of targets or before it."""
-    points = zip(*curve, strict=True) if curve else ()
-    passed = [value for tokens, value in points if tokens <= place]
-    return f"{passed[-1]:.4g}" if passed else ""
+    """The last value at a number of targets or before it; none where the run did not get to."""
+    if not curve or not curve[0][0] <= place <= curve[0][-1]:
+        return "–"
+    passed = [value for tokens, value in zip(*curve, strict=True) if tokens <= place]
+    return f"{passed[-1]:.4g}"
 
 
 def compare(
@@ -264,6 +274,7 @@ def _entry(
         median=statistics.median(speeds) if speeds else None,
         metric=run.recipe.train.metric,
         curves=learning_curves(records),
+        unfinished=predictor.unfinished,
         reach=back,
     )
 

@@ -21,7 +21,8 @@ from regard.metrics import Comparison, Score, paired_bootstrap
 from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
-from regard.runs import Run, preparing, train as train_run
+from regard.runs import Run, preparing, state, train as train_run
+from regard.runs.state import free_folder
 from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
 from regard.train.log import tell
@@ -66,6 +67,8 @@ class Predictor:
         self._loaded = run.loaded(checkpoint, place)
         self.model, self.progress = self._loaded.model, self._loaded.progress
         self.notes += self._loaded.notes
+        self.unfinished = state.unfinished(run.folder, self.progress.update)
+        """Where the run stands, if training is not over."""
         self._opened: ctranslate2.Engine | None = None
         self._opening = Lock()
         if not self._exact:
@@ -171,6 +174,7 @@ class Predictor:
         details: bool = True,
         align: bool = False,
         length: int | None = None,
+        split: bool = False,
         first: int = 0,
         **options: Any,
     ) -> Iterator[Prediction]:
@@ -178,8 +182,9 @@ class Predictor:
 
         `prefixes` are what outputs must begin with, `length` is the most tokens of an output,
         `details` asks for the probability of each token, which an engine may have to find in a
-        pass of its own, `align` for alignments where the task has any; `first` is the number of
-        the first input, by which samples are drawn; other options are the search's.
+        pass of its own, `align` for alignments where the task has any, `split` parts punctuation
+        from words that are tagged; `first` is the number of the first input, by which samples are
+        drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
@@ -191,7 +196,7 @@ class Predictor:
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self.task.predict_options
-        asked = {"prefixes": prefixes, "length": length}
+        asked = {"prefixes": prefixes, "length": length, "split": split or None}
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
             if name not in known:
@@ -307,7 +312,10 @@ def train(
     """
     given = Run(Path(start_from)) if start_from else None
     if recipe is not None and resume is None:
-        run, warnings = create(*prepared(recipe, overrides, to), given)
+        made = prepared(recipe, overrides, to)
+        said = [] if to else state.check_rerun(recipe, overrides)
+        run, warnings = create(*made, given)
+        warnings = [*said, *warnings]
     elif resume is not None and recipe is None and to is None and given is None:
         run, warnings = resumed(Path(resume))
     else:
@@ -327,12 +335,12 @@ def prepared(
 ) -> tuple[Path, config.Recipe]:
     """The folder and the checked recipe of a new run."""
     if isinstance(recipe, dict):
-        loaded, name = config.from_table(recipe, overrides), str(recipe.get("task", "run"))
+        loaded = config.from_table(recipe, overrides)
     else:
-        loaded, name = config.load(Path(recipe), overrides), Path(recipe).stem
+        loaded = config.load(Path(recipe), overrides)
     if to and "\0" in str(to):
         raise UserError(f"to: {str(to)!r} is no path")
-    return Path(to) if to else free_folder(name), loaded
+    return Path(to) if to else free_folder(state.name_of(recipe)), loaded
 
 
 def create(
@@ -387,12 +395,3 @@ def doctor(
         return examination.resumable(Run(Path(resume)))
     folder, loaded = prepared(recipe, overrides, to)
     return examination.examine(loaded, folder, Run(Path(start_from)) if start_from else None)
-
-
-def free_folder(name: str) -> Path:
-    """runs/NAME, or runs/NAME-2, … if that is taken; what an interrupted try has left is free."""
-    numbers = iter(range(2, 10_000))
-    folder = Path("runs") / name
-    while folder.exists() and not preparing.is_interrupted(folder):
-        folder = Path("runs") / f"{name}-{next(numbers)}"
-    return folder

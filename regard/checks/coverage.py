@@ -23,7 +23,9 @@ def check(parts: Sequence[Part], by: Tokenizer, kind: str) -> Iterator[Finding]:
         usual = usual or apart
         shown.append(f"{part.name} {words:.2f} a word, {unknown:.2%} unknown")
         if unknown > MANY.get(kind, WORDS):
-            what = f"{unknown:.1%} of the tokens of the {side.name} of {part.key} are unknown"
+            tried = f"{len(side.sample(SAMPLE)):,} of {part.total or len(part):,} lines"
+            what = f"{unknown:.1%} of the tokens in {tried} of the {side.name} of {part.key}"
+            what += " are unknown"
             yield finding("tokenizer.unknown", part.key, what, _strange(side, by))
         if kind in ("bpe", "unigram") and (apart > APART or apart > 2 * usual):
             what = f"{apart:.2f} tokens for each character of the {side.name} of {part.key}"

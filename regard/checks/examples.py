@@ -1,10 +1,12 @@
 """What stands in the data twice, in one part or in two; what is no example, or too long."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
-from regard.checks.findings import Finding, Severity, counted, finding
+from regard.checks.findings import Finding, Severity, finding
 from regard.checks.sides import Part, Side
 from regard.data import files
 from regard.data.readers import suffix
@@ -16,7 +18,9 @@ LONG = 20
 """Characters of an example that two people would hardly write alike by chance."""
 REPEATED = 0.05
 LEAKED = (0.01, 0.1, 0.5)
-"""Shares of a part: of long examples for a warning, for an error, of all examples for an error."""
+"""Shares of a part: of long examples for a warning and for an error, of others for an error."""
+FREQUENT = 5
+"""An example that stands in a part so many times as often as the others is frequent."""
 EVIDENCE = 20
 """Fewer examples than this are no error: a tiny part may be meant to be known by heart."""
 
@@ -30,6 +34,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 """How people call columns."""
+WORD = re.compile(r"[^\W\d]\w{0,29}")
 
 
 def header(part: Part) -> Iterator[Finding]:
@@ -39,15 +44,37 @@ def header(part: Part) -> Iterator[Finding]:
     cells = [each.lines[0] for each in part.sides]
     names = [cell.strip() for cell in cells if cell.strip()]
     named = len(names) > 1 and all(map(NAMES.fullmatch, names))
-    if named and line == 1 and suffix(path) in TABLES:
+    if (named or _unlike(part)) and line == 1 and suffix(path) in TABLES:
         what = f"looks like the names of the columns of {part.key}, but is taken for an example"
         yield finding("data.header", side.place(0), what, ", ".join(names))
 
 
+def _unlike(part: Part) -> bool:
+    """Whether the first example is a label that no other has, and a word where texts are long."""
+    text, label = part.sides[0], part.sides[-1]
+    if len(part) < EVIDENCE or isinstance(label.values[0], str) or len(part.sides) != 2:
+        return False
+    if not isinstance(text.values[0], str) or not WORD.fullmatch(text.lines[0]):
+        return False
+    others = label.lines[1:]
+    alone = WORD.fullmatch(label.lines[0]) is not None and label.lines[0] not in others
+    repeat = len({*others}) < len(others) / 2
+    return alone and repeat and median(map(len, text.lines)) > 2 * len(text.lines[0])
+
+
 def keys(sides: Sequence[Side]) -> list[str]:
-    """Each example without blanks and case, its sides one after the other."""
-    columns = [[line.lower().replace(" ", "") for line in side.lines] for side in sides]
-    return ["\n".join(row) for row in zip(*columns, strict=True)]
+    """Each example without whitespace and case, its sides one after the other."""
+    return [*map(key, zip(*(side.lines for side in sides), strict=True))]
+
+
+def key(lines: Iterable[str]) -> str:
+    """That of one example, of which each side is a line."""
+    return "\n".join("".join(line.lower().split()) for line in lines)
+
+
+def wanted(part: Part) -> set[str]:
+    """What another part may have of this one: whole examples, and their inputs."""
+    return {*keys(part.sides), *keys(part.sides[:1])}
 
 
 def repeated(train: Part) -> Iterator[Finding]:
@@ -55,17 +82,15 @@ def repeated(train: Part) -> Iterator[Finding]:
     seen: dict[str, int] = {}
     again: list[int] = []
     known = keys(train.sides)
-    for n, key in enumerate(known):
-        if seen.setdefault(key, n) != n and len(key) >= LONG:
+    for n, each in enumerate(known):
+        if seen.setdefault(each, n) != n and len(each) >= LONG:
             again.append(n)
-    total = sum(len(key) >= LONG for key in known)
-    if len(again) > max(5, REPEATED * total):
-        first = again[0]
+    if len(again) > max(5, REPEATED * len(train)):
+        first, side = again[0], train.sides[0]
         what = (
-            f"stands at {train.sides[0].place(seen[known[first]])} already: repeated are "
-            f"{counted(len(again), total, 'examples')} of data.train"
+            f"stands at {side.place(seen[known[first]])} already: repeated are "
+            f"{train.counted(len(again), 'examples')}"
         )
-        side = train.sides[0]
         yield finding("data.repeated", side.place(first), what, side.lines[first])
 
 
@@ -74,37 +99,42 @@ def leaked(parts: Sequence[Part]) -> Iterator[Finding]:
     known = {part.name: keys(part.sides) for part in parts}
     for n, part in enumerate(parts):
         for before in parts[:n]:
-            here = set(known[before.name])
-            hit = [i for i, key in enumerate(known[part.name]) if key in here]
-            yield from _leak(part, before, known[part.name], hit)
+            here = Counter(known[before.name])
+            own = known[part.name]
+            hit = [i for i, each in enumerate(own) if each in here or each in before.beyond]
+            yield from _leak(part, before, own, hit, here)
             if before.name == "train" and len(part.sides) > 1:
                 yield from _inputs(part, before, set(hit))
 
 
-def _leak(part: Part, before: Part, known: list[str], hit: list[int]) -> Iterator[Finding]:
-    long = sum(len(key) >= LONG for key in known)
-    lengthy = [n for n in hit if len(known[n]) >= LONG]
-    share = len(lengthy) / max(1, long)
-    severity: Severity = "warning"
-    many = share > LEAKED[1] or len(hit) > LEAKED[2] * len(part)
+def _leak(
+    part: Part, before: Part, known: list[str], hit: list[int], here: Counter[str]
+) -> Iterator[Finding]:
+    """Trivial ones, which anybody would write again, are counted apart."""
+    least = min(LONG, median(map(len, known)) / 2)
+    often = FREQUENT * len(before) / max(1, len(here))
+    telling = [n for n in hit if len(known[n]) >= least and here[known[n]] < often]
+    lengthy = [n for n in telling if len(known[n]) >= LONG]
+    few, many, most = (share * len(part) for share in LEAKED)
     learnt = part.name == "test" and before.name == "train"
-    if learnt and many and len(hit) > EVIDENCE:
+    severity: Severity = "warning"
+    if learnt and len(telling) > EVIDENCE and (len(lengthy) > many or len(telling) > most):
         severity = "error"
-    if severity == "error" or (share > LEAKED[0] and len(lengthy) > 2) or len(hit) > len(part) / 2:
-        side = part.sides[0]
-        first = (lengthy or hit)[0]
-        what = f"{counted(len(hit), len(part), 'examples')} of {part.key} are in {before.key}, too"
+    if len(lengthy) > max(2, few) or len(hit) > most:
+        side, trivial = part.sides[0], len(hit) - len(telling)
+        first = (lengthy or telling or hit)[0]
+        what = f"{part.counted(len(telling), 'examples')} are in {before.key}, too"
+        what += f", besides {trivial:,} short or frequent ones" * bool(trivial)
         yield finding("data.leaked", side.place(first), what, side.lines[first], severity)
 
 
 def _inputs(part: Part, train: Part, leaked: set[int]) -> Iterator[Finding]:
     """Inputs that training has with another output."""
-    mine, here = keys(part.sides[:1]), set(keys(train.sides[:1]))
-    hit = [n for n, key in enumerate(mine) if n not in leaked and len(key) >= LONG and key in here]
-    total = sum(len(key) >= LONG for key in mine)
-    if len(hit) > max(2, LEAKED[0] * total):
+    mine, here = keys(part.sides[:1]), {*keys(train.sides[:1])} | train.beyond
+    hit = [n for n, own in enumerate(mine) if n not in leaked and len(own) >= LONG and own in here]
+    if len(hit) > max(2, LEAKED[0] * len(part)):
         side = part.sides[0]
-        what = f"the {side.name} is in data.train, too: {counted(len(hit), total)} of {part.key}"
+        what = f"the {side.name} is in data.train, too: {part.counted(len(hit))}"
         yield finding("data.known", side.place(hit[0]), what, side.lines[hit[0]])
 
 

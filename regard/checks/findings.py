@@ -42,6 +42,12 @@ KINDS = {
         "error", "remove them from the part that is learnt from, or take another test"
     ),
     "data.known": Kind("warning", "keep all answers of one input in one part"),
+    "data.swapped": Kind(
+        "error", "exchange the names in data.columns, or the columns: the label comes first"
+    ),
+    "data.parts": Kind(
+        "warning", "name files as data.validation and data.test, or take fractions by [held_out]"
+    ),
     "data.counts": Kind("note", ""),
     "data.sampled": Kind("note", "`regard doctor` looks at more than the start of a training does"),
     # One side by itself
@@ -64,6 +70,9 @@ KINDS = {
     "text.tokenised": Kind("warning", "give all parts one form"),
     "text.markup": Kind("warning", "unescape them, if they are not part of what is to be learnt"),
     "text.normal": Kind("warning", "normalise the files to NFC: “é” must be one thing, not two"),
+    "text.whitespace": Kind(
+        "warning", "write one kind of whitespace in all parts: U+0020, or that of the language"
+    ),
     "text.cut": Kind("warning", "go back to the whole lines"),
     "text.other": Kind("warning", "check that the recipe names the right files"),
     # Sides that belong together
@@ -89,6 +98,9 @@ KINDS = {
         "error", "write them as that run's labels are, or train a new model, without --from"
     ),
     "labels.spelling": Kind("warning", "spell each label in one way"),
+    "labels.spans": Kind(
+        "warning", "begin each span with B-, and give all its words one type and one scheme"
+    ),
     "labels.balance": Kind(
         "warning",
         "look at F₁ rather than accuracy; labels.weights = 'balanced' (classify) may help",
@@ -102,11 +114,19 @@ KINDS = {
     "series.number": Kind("error", "fix the values"),
     "series.missing": Kind("error", "data.missing = 'fill' takes the last value that was known"),
     "series.time": Kind(
-        "error", "write all of them as ISO dates (2016-07-01 13:00), or all as numbers"
+        "error",
+        "say by data.dates how they are written, or write all as ISO dates (2016-07-01 13:00)",
     ),
     "series.back": Kind("error", "data.order = 'sort' sorts the rows by time"),
     "series.repeated": Kind("error", "data.repeated = 'first' takes the first of them"),
-    "series.gap": Kind("error", "data.gap = 'fill' repeats the row before"),
+    "series.gap": Kind(
+        "error",
+        "data.gap = 'fill' repeats the row before; 'ignore' is for working days",
+    ),
+    "series.dates": Kind(
+        "warning",
+        "name the column by data.time; with data.dates = 'compact' 20241231 is a date",
+    ),
     "series.constant": Kind("warning", "leave it out of data.variables"),
     "series.stuck": Kind("warning", "find out whether that was so"),
     "series.outlier": Kind(
@@ -157,6 +177,8 @@ class Finding:
     what: str
     example: str = ""
     advice: str = ""
+    value: float | None = None
+    """The number that it is about, for a program: seconds, bytes."""
 
     def __str__(self) -> str:
         shown = f" (“{self.example}”)" if self.example else ""
@@ -164,7 +186,7 @@ class Finding:
         return f"{self.place}: {self.what}{shown}{todo} [{self.code}]"
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def finding(
@@ -175,8 +197,8 @@ def finding(
     return Finding(severity or kind.severity, code, str(place), what, excerpt(example), kind.advice)
 
 
-def counted(count: int, total: int, what: str = "lines") -> str:
-    """“12 of 29,000 lines (0.041 %)”."""
+def counted(count: int, total: int, what: str = "lines", which: str = "") -> str:
+    """“12 of 29,000 lines (0.041 %)”; `which` of them are meant where they are not all."""
     share = 100 * count / max(1, total)
     shown = f"{share:.0f}" if share >= 10 else f"{share:.2g}"
-    return f"{count:,} of {total:,} {what} ({shown} %)"
+    return f"{count:,} of {which}{total:,} {what} ({shown} %)"

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from regard.checks import misspelt, schemes
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.sides import Part, training
 from regard.data.labels import BASE, TRAINING, UNKNOWN
@@ -12,6 +13,10 @@ FEWEST = 5
 DRIFT = 0.15
 """Half of Σ |p − q| over all labels, from which two parts differ."""
 CONFLICT = 0.005
+SWAPPED = (0.5, 0.1)
+"""At least so many labels, and at most so many texts, for each example: they are swapped."""
+ENOUGH = 20
+"""Examples from which on that is judged."""
 
 
 def check(
@@ -24,12 +29,20 @@ def check(
     if train is None or not counts["train"]:
         return
     learnt = counts["train"]
+    if single and (swapped := _swapped(train)):
+        yield swapped
+        return
+    yield from misspelt.check(train, learnt, codes=not single)
+    if not single:
+        yield from schemes.check(parts, learnt)
+    # The beginning of a file that is sorted by label says nothing of the labels of all.
+    if not all(part.whole for part in parts):
+        return
     if len({*learnt, *known}) < 2:
         what = f"there is one label only, {next(iter(learnt))!r}"
         yield finding("labels.single", train.sides[0].place(0), what)
         return
-    yield from _balance(learnt)
-    yield from _spelling(learnt)
+    yield from _balance(train, learnt)
     if single:
         yield from _conflict(train)
     for part in parts:
@@ -38,11 +51,27 @@ def check(
             yield from _drift(part.key, learnt, counts[part.name])
 
 
+def _swapped(train: Part) -> Finding | None:
+    """The texts are few and come again and again, as labels do; the labels hardly ever."""
+    texts, labels = ({*side.lines} for side in (train.sides[0], train.sides[-1]))
+    most, few = (share * len(train) for share in SWAPPED)
+    if len(train) < ENOUGH or len(labels) < most or len(texts) > few:
+        return None
+    side = train.sides[0]
+    what = (
+        f"text and label seem to be swapped: data.train has {len(labels):,} labels and "
+        f"{len(texts):,} texts among {train.counted(len(train), 'examples')}"
+    )
+    return finding(
+        "data.swapped", side.place(0), what, f"{train.sides[-1].lines[0]} | {side.lines[0]}"
+    )
+
+
 def _count(part: Part) -> Counter[str]:
     return Counter(label for row in part.sides[-1].values for label in row if label != UNKNOWN)
 
 
-def _balance(learnt: Counter[str]) -> Iterator[Finding]:
+def _balance(train: Part, learnt: Counter[str]) -> Iterator[Finding]:
     total = sum(learnt.values())
     [(name, count)] = learnt.most_common(1)
     if count > MOST * total:
@@ -51,20 +80,11 @@ def _balance(learnt: Counter[str]) -> Iterator[Finding]:
     few = {label: n for label, n in learnt.items() if n < FEWEST}
     if few:
         shown = ", ".join(f"{label!r} ({n})" for label, n in list(few.items())[:5])
-        what = f"{len(few)} of {len(learnt)} labels have fewer than {FEWEST} examples"
-        yield finding("labels.balance", "data.train", what, shown)
-
-
-def _spelling(learnt: Counter[str]) -> Iterator[Finding]:
-    alike: dict[str, list[str]] = {}
-    for label in learnt:
-        alike.setdefault("".join(label.lower().split()), []).append(label)
-    for spelt in alike.values():
-        # Where labels are single characters, case may be all that tells them apart.
-        if len(spelt) > 1 and len(spelt[0]) > 1:
-            shown = ", ".join(f"{label!r} ({learnt[label]:,})" for label in spelt)
-            what = "labels that differ in case or whitespace alone"
-            yield finding("labels.spelling", "data.train", what, shown)
+        what = f"{len(few):,} of {len(learnt):,} labels have fewer than {FEWEST} examples"
+        rows = train.sides[-1].values
+        n = next(n for n, row in enumerate(rows) if not few.keys().isdisjoint(row))
+        word = next(w for w, label in enumerate(rows[n]) if label in few)
+        yield finding("labels.balance", train.word_place(n, word), what, shown)
 
 
 def _conflict(train: Part) -> Iterator[Finding]:
@@ -80,7 +100,7 @@ def _conflict(train: Part) -> Iterator[Finding]:
         here, there = (", ".join(labels[k]) for k in (n, first[side.lines[n]]))
         what = (
             f"{here!r} here, {there!r} at {side.place(first[side.lines[n]])}: the same text with "
-            f"another label, {counted(len(odd), len(train))}"
+            f"another label, {train.counted(len(odd))}"
         )
         yield finding("labels.conflict", side.place(n), what, side.lines[n])
 
@@ -93,7 +113,10 @@ def _unseen(part: Part, learnt: Iterable[str], rule: str, *, base: bool) -> Iter
         shown, more = ", ".join(map(repr, sorted(new)[:5])), "…" * (len(new) > 5)
         one = f"the label {shown} was" if len(new) == 1 else f"the labels {shown}{more} were"
         what = f"{one} never seen {BASE if base else TRAINING}"
-        place, line = part.sides[0].place(n), part.sides[0].lines[n]
+        near = misspelt.nearest(sorted(new)[0], [*learnt]) if len(new) == 1 else ""
+        what += f"; is {near!r} meant?" * bool(near)
+        word = next(w for w, label in enumerate(part.sides[-1].values[n]) if label in new)
+        place, line = part.word_place(n, word), part.sides[0].lines[n]
         if base and part.name == "train":
             yield finding("labels.foreign", place, what, line)  # whatever the rule is
         else:

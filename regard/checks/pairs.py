@@ -7,8 +7,9 @@ from math import log
 
 import numpy as np
 
+from regard.checks.common import Common
 from regard.checks.findings import Finding, Severity, counted, finding
-from regard.checks.offsets import RELATED, Lengths
+from regard.checks.offsets import RELATED, Lengths, Segment
 from regard.checks.sides import Part
 
 ENOUGH = 100
@@ -49,13 +50,12 @@ def check(parts: Sequence[Part]) -> Iterator[Finding]:
 def _aligned(part: Part, lengths: Lengths, reference: float) -> Iterator[Finding]:
     """Lines that are shifted against each other, or have nothing to do with each other."""
     source, target = part.sides
-    total = len(part)
     shifts = lengths.shifts()
     for start, end, offset in shifts[:5]:
         ahead, behind = (source, target) if offset > 0 else (target, source)
         what = (
             f"from about here to line {source.where[end - 1][1]:,} "
-            f"({counted(end - start, total)} of {part.key}), line n of the {ahead.name} belongs "
+            f"({part.counted(end - start)}), line n of the {ahead.name} belongs "
             f"to line n + {abs(offset)} of the {behind.name}"
         )
         yield finding("pairs.shifted", ahead.place(start), what, _shown(part, start))
@@ -68,15 +68,23 @@ def _aligned(part: Part, lengths: Lengths, reference: float) -> Iterator[Finding
                 f"parts by {reference:.2f}: the lines of {part.key} do not belong together"
             )
             yield finding("pairs.unrelated", part.key, what, _shown(part, 0))
+            return
+    elif segment := lengths.unrelated():
+        yield _unrelated(part, segment, "the lengths of source and target")
         return
-    if segment := lengths.unrelated():
-        start, end, _ = segment
-        what = (
-            f"the lengths of source and target have nothing to do with each other down to line "
-            f"{source.where[end - 1][1]:,} ({counted(end - start, total)} of {part.key})"
-        )
-        severity: Severity = "error" if end - start > total / 2 else "warning"
-        yield finding("pairs.unrelated", source.place(start), what, _shown(part, start), severity)
+    if segment := Common(*(side.lines for side in part.sides)).shuffled():
+        yield _unrelated(part, segment, "the names and numbers of source and target")
+
+
+def _unrelated(part: Part, segment: Segment, which: str) -> Finding:
+    start, end, _ = segment
+    source, count = part.sides[0], segment.end - segment.start
+    what = (
+        f"{which} have nothing to do with each other from about here to line "
+        f"{source.where[end - 1][1]:,} ({part.counted(count)}): a side was shuffled or sorted"
+    )
+    severity: Severity = "error" if 2 * count > len(part) else "warning"
+    return finding("pairs.unrelated", source.place(start), what, _shown(part, start), severity)
 
 
 def _ratio(part: Part) -> Iterator[Finding]:
@@ -88,7 +96,7 @@ def _ratio(part: Part) -> Iterator[Finding]:
     odd = np.flatnonzero((np.abs(logs - centre) > FAR * spread) & (np.maximum(*sizes) > 20))
     if len(odd) > max(2, RATIO * len(part)):
         worst = int(odd[np.abs(logs[odd] - centre).argmax()])
-        what = f"odd ratio of lengths: {counted(len(odd), len(part), 'pairs')} of {part.key}"
+        what = f"odd ratio of lengths: {part.counted(len(odd), 'pairs')}"
         yield finding("pairs.ratio", part.sides[0].place(worst), what, _shown(part, worst))
 
 
@@ -96,7 +104,7 @@ def _copies(part: Part) -> Iterator[Finding]:
     source, target = part.sides
     same = [n for n, line in enumerate(source.lines) if line == target.lines[n]]
     if len(same) > max(2, COPIES * len(part)):
-        what = f"the target is the source: {counted(len(same), len(part), 'pairs')} of {part.key}"
+        what = f"the target is the source: {part.counted(len(same), 'pairs')}"
         yield finding("pairs.copies", target.place(same[0]), what, target.lines[same[0]])
 
 
@@ -149,11 +157,14 @@ def _order(parts: Sequence[Part]) -> Iterator[Finding]:
             backwards.append(part)
         else:
             yield from _mixed(part, languages, pairs)
-    if 2 * len(backwards) > len(large) or (backwards and len(large) == 2):
-        backwards = [part for part in large if part not in backwards]
+    # The fewer are taken to be wrong, of two the smaller.
+    others = [part for part in large if part not in backwards]
+    sizes = [(len(these), sum(map(len, these))) for these in (backwards, others)]
+    if sizes[0] > sizes[1]:
+        backwards = others
     for part in backwards:
-        others = " and ".join(each.key for each in large if each not in backwards)
-        what = f"{part.key} has the language of the target first, unlike {others}"
+        rest = " and ".join(each.key for each in large if each not in backwards)
+        what = f"{part.key} has the language of the target first, unlike {rest}"
         yield finding("pairs.swapped", part.sides[0].place(0), what, _shown(part, 0))
 
 
@@ -172,7 +183,7 @@ def _mixed(
     if len(odd) > max(5, MIXED * len(pairs)):
         first = odd[0]
         what = (
-            f"a side is in the other's language: {counted(len(odd), len(pairs), 'pairs')} of those "
-            f"of {part.key} that were tried"
+            f"a side is in the other's language: {counted(len(odd), len(pairs), 'pairs')} that "
+            f"were tried, of {part.total or len(part):,} of {part.key}"
         )
         yield finding("pairs.mixed", target.place(first), what, _shown(part, first))

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.checks.findings import Finding, Severity, counted, finding
+from regard.data import dates
 from regard.data.cells import Defect
 from regard.data.readers import Finding as Row
 from regard.data.series import Config, Scanned, Series
 from regard.data.standard import moments
+from regard.data.times import is_date
 
 FAR = 20.0
 DRIFT = 2.0
@@ -28,8 +30,12 @@ SAYS: dict[Defect, tuple[str, str]] = {
     "repeated": ("series.repeated", "a repeated time"),
     "gap": ("series.gap", "steps are left out"),
     "uneven": ("series.gap", "no whole number of steps"),
+    "summer": ("series.gap", "an hour is left out, as where summer time begins"),
+    "winter": ("series.repeated", "an hour stands there twice, as where summer time ends"),
 }
 """The finding for each defect of a row, and how it is put."""
+NAMES = {"date", "time", "datetime", "timestamp", "day", "month", "year", "week", "hour", "ds"}
+"""How people call a column of times."""
 LOST = ("encoding", "control", "columns", "time")
 """Defects for which a row cannot be read."""
 
@@ -47,7 +53,11 @@ def check(found: Scanned) -> Iterator[Finding]:
         severity: Severity = "error" if config.rule(defect) == "refuse" else "note"
         code, said = SAYS[defect]
         shown = f"{said}: {counted(len({at.line for at in rows}), found.rows, 'rows')}"
+        if defect == "number" and is_date(rows[0].excerpt, config.dates):
+            shown += "; it looks like a date: data.time names the column of times"
         yield finding(code, f"{path}:{rows[0].line}", shown, rows[0].excerpt, severity)
+    if found.series is not None:
+        yield from _dates(found.series, config, path)
     if any(config.rule(defect) == "refuse" for defect in hits):
         return
     if found.error is not None:
@@ -99,3 +109,25 @@ def _stuck(
         first = int(borders[longest]) + 1
         what = f"“{name}” stays the same for {runs[longest]:,} rows"
         yield finding("series.stuck", f"{path}:{lines[first]}", what, f"{values[first]:g}")
+
+
+def _dates(found: Series, config: Config, path: Path) -> Iterator[Finding]:
+    """Numbers that are dates: 19580329 as a variable, or as a time that counts as a number."""
+    number = found.step is not None and found.step.unit == "number"
+    if number and dates.order([found.first, found.last]) == "compact":
+        what = f"the times of “{found.time}” are dates, but count as numbers"
+        yield finding("series.dates", f"{path}:{found.lines[0]}", what, found.first)
+    for n, name in enumerate(found.names):
+        if not found.time and name not in config.variables and _grows(found.values[:, n], name):
+            count = counted(len(found.values), len(found.values), "rows")
+            what = f"“{name}” looks like times, but is read and predicted as a variable: {count}"
+            first = found.values[0, n]
+            yield finding("series.dates", f"{path}:{found.lines[0]}", what, f"{first:.12g}")
+
+
+def _grows(values: NDArray[np.float64], name: str) -> bool:
+    """Whether whole numbers grow from row to row, and are dates, or are called so."""
+    if len(values) < 2 or (values % 1).any() or (np.diff(values) <= 0).any():
+        return False
+    compact = dates.order([f"{value:.0f}" for value in values[:1000]]) == "compact"
+    return compact or name.lower() in NAMES

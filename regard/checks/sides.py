@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.data.files import Part as Name
+from regard.data.labelled import line_of_word
 
 Where = tuple[Path, int]
 """A file and a line of it."""
@@ -46,7 +47,11 @@ class Part:
     name: Name
     sides: tuple[Side, ...]
     whole: bool = True
-    """Whether all of it was read."""
+    """Whether all of it is here, and not its first examples alone."""
+    total: int = 0
+    """How many examples it has in all; 0 where that is not known."""
+    beyond: frozenset[str] = frozenset()
+    """Keys of further examples, which are not here, that other parts have, too."""
 
     def __len__(self) -> int:
         return len(self.sides[0])
@@ -62,6 +67,18 @@ class Part:
     def key(self) -> str:
         return f"data.{self.name}"
 
+    def counted(self, count: int, what: str = "lines") -> str:
+        """“12 of 29,000 lines (0.041 %) of data.train”, or “of the first 30,000 lines”."""
+        which = "" if self.whole else "the first "
+        return f"{counted(count, len(self), what, which)} of {self.key}"
+
+    def word_place(self, n: int, word: int) -> str:
+        """Where a word of an example stands, in a file that has a line for each."""
+        path, line = self.sides[-1].where[n]
+        words, tags = self.sides[0].values[n], self.sides[-1].values[n]
+        tagged = isinstance(words, tuple) and len(words) == len(tags)
+        return f"{path}:{line_of_word(path, line, word) if tagged else line}"
+
     def lines(
         self,
         code: str,
@@ -72,7 +89,7 @@ class Part:
         severity: Severity | None = None,
     ) -> Finding:
         """What is wrong with some lines of a side, of which the first is shown."""
-        said = f"{what}: {counted(len(hit), len(self))} of {self.key}"
+        said = f"{what}: {self.counted(len(hit))}"
         return finding(code, side.place(hit[0]), said, example or side.lines[hit[0]], severity)
 
 

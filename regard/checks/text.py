@@ -18,7 +18,10 @@ LATER = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0
 MOJIBAKE = re.compile(
     f"[ÂÃÅ][{re.escape(LATER)}]|â€[{re.escape(LATER)}]|([ÐÑ][{re.escape(LATER)}]){{2}}"
 )
-MARKUP = re.compile(r"&(?:amp|quot|lt|gt|apos|nbsp|#\d+|#x[0-9a-fA-F]+);|</?[a-z]{1,6} ?/?>")
+TAGS = "a|b|i|u|p|br|hr|li|ul|ol|td|tr|th|em|h[1-6]|div|sub|sup|pre|img|span|code|font|strong|table"
+MARKUP = re.compile(
+    rf"&(?:amp|quot|lt|gt|apos|nbsp|#\d+|#x[0-9a-fA-F]+);|</?(?:{TAGS})(?: [^<>]*)?/?>"
+)
 GLUED = re.compile(r"\w[.,](?: |$)")
 APART = re.compile(r"\w [.,](?: |$)")
 JOINERS = "\u200c\u200d"
@@ -194,12 +197,18 @@ def _scripts(side: Side) -> Counter[str]:
 
 
 def _cut(part: Part, side: Side) -> Iterator[Finding]:
-    """Many lines of exactly the greatest length, which hardly any is near to."""
-    counts = Counter(map(len, side.lines))
+    """Many lines of exactly the greatest length, which hardly any is near to; no drawn ones."""
+    counts = Counter(len(line) for line in side.lines if any(map(str.isalnum, line[-10:])))
+    if not counts:
+        return
     most = max(counts)
     near = sum(counts[most - n] for n in range(1, 6))
     if most >= 20 and counts[most] > max(20, OFTEN * len(part) / 2, 2 * near):
-        hit = [n for n, line in enumerate(side.lines) if len(line) == most]
+        hit = [
+            n
+            for n, line in enumerate(side.lines)
+            if len(line) == most and any(map(str.isalnum, line[-10:]))
+        ]
         what, end = f"cut at {most} characters in the {side.name}", side.lines[hit[0]][-40:]
         yield part.lines("text.cut", side, hit, what, end)
 

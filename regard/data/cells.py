@@ -2,28 +2,46 @@
 
 import csv
 import difflib
-import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from regard.data.readers import Finding, excerpt
+from regard.data.delimiters import LOOKED, called, is_number as is_number, of_series
+from regard.data.readers import Finding, excerpt, suffix
 from regard.errors import UserError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 Defect = Literal[
     "encoding", "control", "columns", "number", "time", "missing", "start", "back", "repeated",
-    "gap", "uneven",
+    "gap", "uneven", "summer", "winter",
 ]  # fmt: skip
 Note = Callable[[Defect, Finding], None]
 """Deals with a defect: the reader refuses or reports it, the doctor collects all."""
 
 
+def _begun(lines: Iterable[str | None]) -> tuple[list[str], Iterator[str | None]]:
+    """The first lines that are text, and all lines."""
+    stream = iter(lines)
+    first = [*islice(stream, LOOKED)]
+    return [line for line in first if line], chain(first, stream)
+
+
+def unread(text: str) -> str:
+    """What would make a number of a cell that is none."""
+    found = re.fullmatch(r"-?\d+,\d+", text)
+    return "; with data.decimal = ',' it is one" if found else ""
+
+
 def split_rows(
-    lines: Iterable[str | None], separator: str, path: Path, note: Note
+    lines: Iterable[str | None], delimiter: str, path: Path, note: Note
 ) -> Iterator[tuple[int, list[str]]]:
-    """Cells of each line, none of an empty one; a line ends a row, whatever is quoted."""
+    """Cells of each line, none of an empty one; a line ends a row, whatever is quoted. `delimiter`
+    is what a recipe says of it."""
+    start, lines = _begun(lines)
+    separator = of_series(delimiter, suffix(path), start)
     for number, line in enumerate(lines, 1):
         if line is None:
             continue
@@ -60,6 +78,8 @@ class Columns:
     places: tuple[int, ...]
     time: int | None
     width: int
+    clock: str = ""
+    """The name of the column of times."""
 
     @classmethod
     def find(
@@ -76,7 +96,7 @@ class Columns:
             raise UserError(f"{where}: {what}; name it, or the columns to read by data.variables")
         places = tuple(_place(where, header, name) for name in names)
         clock = _place(where, header, time) if time else None
-        return cls(names, places, clock, len(header))
+        return cls(names, places, clock, len(header), time)
 
 
 def _place(where: str, header: list[str], name: str) -> int:
@@ -86,14 +106,7 @@ def _place(where: str, header: list[str], name: str) -> int:
     near = difflib.get_close_matches(name, header, 1)
     hint = f"did you mean {near[0]!r}?" if near and name not in header else ""
     if len(header) == 1 and (other := next((c for c in ";\t|," if c in header[0]), "")):
-        hint = f"columns may lie between other characters: data.separator = {other!r}"
+        count = header[0].count(other) + 1
+        hint = f"{called(other)}s would give {count} columns: data.delimiter = {called(other)!r}"
     there = hint or f"it reads: {', '.join(header)}"
     raise UserError(f"{where}: the header has {which} “{name}”; {there}")
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a finite number, spelt as in data rather than in a program."""
-    try:
-        return math.isfinite(float(text)) and "_" not in text
-    except ValueError:
-        return False

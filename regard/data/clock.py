@@ -22,6 +22,9 @@ from regard.errors import UserError
 Moment = Decimal | datetime
 Unit = Literal["number", "seconds", "months", "month_ends"]
 DAY = 86_400
+HOUR_LENGTH = 3_600
+CHANGES = (3, 4, 9, 10, 11)
+"""Months in which summer time begins or ends somewhere."""
 ALIKE = Context(prec=6)
 """Steps that agree in six digits are the same: numbers may have been rounded when written."""
 HOUR = re.compile(r"\d\d:\d\d(?P<seconds>:\d\d)?(?P<fraction>[.,]\d+)?")
@@ -76,6 +79,13 @@ def kind(time: Moment) -> str:
     if isinstance(time, Decimal):
         return "number"
     return "local" if time.tzinfo is None else "absolute"
+
+
+def may_change(time: Moment) -> bool:
+    """Whether clocks on the wall may be changed then: early on a Sunday of spring or autumn."""
+    if not isinstance(time, datetime) or time.tzinfo is not None:
+        return False
+    return time.weekday() == 6 and time.month in CHANGES and time.hour < 4
 
 
 def unit(times: Sequence[Moment]) -> Unit:

@@ -3,12 +3,12 @@
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from regard.data import catalogue
+from regard.data import catalogue, delimiters
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.errors import RecipeError, UserError
-from regard.recipe.values import Length, shown
+from regard.recipe.values import Length, LengthOrZero, shown
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -16,7 +16,8 @@ PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Where the text is. One file (TSV, CSV, JSONL), or one plain text file for each column."""
+    """Where the text is. One table (TSV, CSV, JSONL, any name), or one plain text file
+    for each column."""
 
     set: str = ""
     """A data set of the catalogue (`regard data list`)."""
@@ -28,10 +29,17 @@ class Config:
     """Files to choose by: checkpoints, early stopping."""
     test: tuple[str, ...] = ()
     """Files that `regard evaluate` scores; never looked at in training."""
-    columns: tuple[str, ...] = ()
-    """Keys (JSONL) or names of columns (with a header), where they are not the task's own."""
+    columns: tuple[str | int, ...] = ()
+    """Which columns are read: names (of a header), keys (JSONL) or numbers, from 1 (-1: the last);
+    by default the first ones, or with a header and in JSONL those called as the task calls them."""
     header: bool = False
-    """Whether a TSV or CSV file starts with the names of its columns."""
+    """Whether a table starts with the names of its columns."""
+    delimiter: str = "auto"
+    """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
+    says, or else what cuts its lines into the same number of columns."""
+    wrap: LengthOrZero = 0
+    """Cut what is longer: running text at the next blank after so many characters, tagged words at
+    the next end of a sentence after so many words; 0: never."""
     on_bad_line: Literal["refuse", "skip"] = "refuse"
     """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns. In
     evaluation of what writes texts, one that would be skipped counts as empty."""
@@ -46,10 +54,17 @@ class Config:
         check_set(self.set, self.folder)
         if not self.train:
             raise RecipeError("train: names no file")
+        if self.delimiter != "auto":
+            delimiters.character(self.delimiter)
 
     @property
     def policy(self) -> Policy:
         return Policy(broken=self.on_bad_line, empty=self.on_empty)
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What `tables.parallel` must know of a table, besides its columns."""
+        return {"header": self.header, "delimiter": self.delimiter}
 
     def rule(self, what: str) -> tuple[str, str]:
         """The key for a kind of defect, and what it says to do."""

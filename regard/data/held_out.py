@@ -8,6 +8,9 @@ from regard.data import files
 from regard.errors import RecipeError
 from regard.recipe.values import Seed, Share
 
+Texts = Callable[[], Iterable[str]]
+"""What examples hold, one after the other; they can be asked for again."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
@@ -33,8 +36,9 @@ class HeldOut:
     def __bool__(self) -> bool:
         return self.validation + self.test > 0
 
-    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
-        """The part of each example of the training files, which are given by what they hold."""
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
+        """The part of each example of the training files, which are given by what they hold, first
+        what is read and then what is predicted."""
         return ("train" for _ in examples())
 
     def has(self, data: files.Config, part: files.Part) -> bool:
@@ -53,15 +57,51 @@ class ByContent(HeldOut):
     seed: Seed = 1
     """Another seed, other examples."""
 
-    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
-        return map(self._part, examples())
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
+        return (self._part(self._number(content) / 2**64) for content in examples())
 
-    def _part(self, content: str) -> files.Part:
+    def _number(self, content: str) -> int:
+        """Below 2⁶⁴."""
         digest = blake2b(f"{self.seed}\n{content}".encode(), digest_size=8).digest()
-        place = int.from_bytes(digest) / 2**64
+        return int.from_bytes(digest)
+
+    def _part(self, place: float) -> files.Part:
         if place < self.test:
             return "test"
         return "validation" if place < self.test + self.validation else "train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByLabel(ByContent):
+    """The same, if it is wanted for each label by itself."""
+
+    stratified: bool = False
+    """Take as large a share of each label, and one of its texts at least where it has three; what
+    has one or two is learnt from."""
+
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
+        if not self.stratified or labels is None:
+            return super().parts(examples, labels)
+        of: dict[int, str] = {}  # of equal texts with several labels, the first by the alphabet
+        for content, label in zip(examples(), labels(), strict=True):
+            number = self._number(content)
+            of[number] = min(label, of.get(number, label))
+        groups: dict[str, list[int]] = {}
+        for number in sorted(of):
+            groups.setdefault(of[number], []).append(number)
+        drawn = {n: part for each in groups.values() for n, part in self._drawn(each)}
+        return (drawn[self._number(content)] for content in examples())
+
+    def _drawn(self, numbers: list[int]) -> Iterator[tuple[int, files.Part]]:
+        """The parts of a label's texts, which are in the order of their numbers."""
+        most = len(numbers) // 3
+        test, validation = (
+            min(most, max(1, round(share * len(numbers)))) if share else 0
+            for share in (self.test, self.validation)
+        )
+        for place, number in enumerate(numbers):
+            later: files.Part = "validation" if place < test + validation else "train"
+            yield number, "test" if place < test else later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +112,7 @@ class ByPlace(HeldOut):
     its first character does.
     """
 
-    def parts(self, examples: Callable[[], Iterable[str]]) -> Iterator[files.Part]:
+    def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:
         total, place = sum(len(line) + 1 for line in examples()), 0
         first, second = (1 - self.validation - self.test) * total, (1 - self.test) * total
         for line in examples():

@@ -15,11 +15,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data import fasta, files
+from regard.data import delimiters, fasta, files
 from regard.data.cells import is_number
 from regard.data.labels import UNKNOWN
 from regard.data.readers import (
@@ -34,10 +34,12 @@ from regard.data.readers import (
     suffix,
     usable,
 )  # fmt: skip
-from regard.data.tables import parallel, records
+from regard.data.tables import Name, called, one_line, parallel, records
 from regard.errors import RecipeError, UserError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+SEVERAL = re.compile(r"\d+[-.]\d+\t")
+"""Begins a line that is no word: a token of several words (3-4), an empty node (3.1)."""
 NOTHING = ("", "")
 """Stands for a row that is broken."""
 
@@ -56,41 +58,42 @@ class Labelled(NamedTuple):
 
 def texts(
     paths: Sequence[Path],
-    columns: tuple[str, ...],
+    columns: tuple[Name, ...],
     policy: Policy,
     report: Report,
     *,
-    header: bool = False,
     separator: str = "",
+    **layout: Any,
 ) -> Iterator[Labelled]:
     """Texts, by default from the columns label and text.
 
     With a separator, a text has any number of labels, none among them: in JSON a list, elsewhere
-    what stands between separators.
+    what stands between separators. `layout` is what a recipe says of a table.
     """
     columns = columns or ("label", "text")
+    names = called(columns)
     if not separator:
-        for number, (label, text) in parallel(paths, columns, policy, report, header=header):
+        for number, (label, text) in parallel(paths, columns, policy, report, **layout):
             if not label.strip():
-                raise UserError(f"{paths[0]}:{number}: empty {columns[0]}: “{excerpt(text)}”")
+                raise UserError(f"{paths[0]}:{number}: empty {names[0]}: “{excerpt(text)}”")
             yield Labelled(paths[0], number, text, (label.strip(),))
         return
     kept = Policy(broken=policy.broken, empty="keep")
     between, broken = separator, Broken()
     if suffix(paths[0]) == ".jsonl":
         between = "\n"
-        found = records(paths[0], 2, partial(_labels_and_text, columns), broken)
-        rows = usable(found, broken, paths, columns, kept, report)
+        found = records(paths[0], 2, partial(_labels_and_text, names), broken)
+        rows = usable(found, broken, paths, names, kept, report)
     else:
-        rows = parallel(paths, columns, kept, report, header=header)
+        rows = parallel(paths, columns, kept, report, **layout)
     for number, (field, text) in rows:
         if not text.strip() and policy.empty != "keep":
             if policy.empty == "refuse":
-                raise UserError(f"{paths[0]}:{number}: empty {columns[1]}")
+                raise UserError(f"{paths[0]}:{number}: empty {names[1]}")
             continue
         labels = (label.strip() for label in field.split(between))
         yield Labelled(paths[0], number, text, tuple(dict.fromkeys(filter(None, labels))))
-    report.counts.pop(f"empty {columns[0]}", None)  # seen, but not left out
+    report.counts.pop(f"empty {names[0]}", None)  # seen, but not left out
 
 
 def _labels_and_text(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, str] | str:
@@ -98,6 +101,7 @@ def _labels_and_text(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[
     labels, text = _texts(record.get(columns[0])), record.get(columns[1])
     if labels is None or not isinstance(text, str):
         return f"“{columns[0]}” is no list of texts, or “{columns[1]}” is not text"
+    text = one_line(text)
     if defect := next(filter(None, map(forbidden, (*labels, text))), None):
         return defect[0]
     return "\n".join(labels), text
@@ -125,11 +129,12 @@ def sentences(
     part: files.Part,
     *,
     real: bool = False,
+    delimiter: str = "auto",
 ) -> Iterator[Labelled]:
     """Sentences of all files. `columns` are those of the word and the tag, or of the tag alone.
 
     Of FASTA files, those that belong to the part, if their headers say so (SET, VALIDATION).
-    With `real`, tags are numbers.
+    With `real`, tags are numbers. `delimiter` stands between columns: tabs or blanks by default.
     """
     kind = suffix(paths[0])
     together = kind in fasta.SUFFIXES
@@ -142,7 +147,7 @@ def sentences(
             parse_record = partial(_words_and_tags, _columns(columns, ("words", "tags")))
             rows = records(group[0], 2, parse_record, broken)
         else:
-            parse = _conllu(columns) if kind == ".conllu" else _table(columns)
+            parse = _conllu(columns) if kind == ".conllu" else _table(columns, delimiter)
             rows = _paragraphs(group[0], parse, broken)
         checked = _checked(rows, group[0], broken, real)
         for number, (words, tags) in usable(
@@ -223,6 +228,19 @@ def _paragraphs(path: Path, parse: Parse, broken: Broken) -> Iterator[Row]:
             first, words, tags, finding = 0, [], [], None
 
 
+def line_of_word(path: Path, first: int, word: int) -> int:
+    """The line of a word, counted from 0, of the sentence that begins at line `first`; `first`
+    itself where sentences are not one word a line."""
+    if suffix(path) in (".jsonl", ".tsv", ".csv", *fasta.SUFFIXES):
+        return first
+    for number, line in islice(enumerate(lines(path, {}), 1), first - 1, None):
+        left_out = suffix(path) == ".conllu" and (line.startswith("#") or SEVERAL.match(line))
+        word -= not (left_out or line.startswith("-DOCSTART-"))
+        if word < 0:
+            return number
+    return first
+
+
 def _conllu(columns: tuple[str, ...]) -> Parse:
     names = _columns(columns, ("form", "upos"))
     for name in names:
@@ -238,8 +256,8 @@ def _conllu(columns: tuple[str, ...]) -> Parse:
         cells = line.split("\t")
         if len(cells) != len(CONLLU):
             return f"{len(cells)} columns instead of {len(CONLLU)}"
-        if re.fullmatch(r"\d+[-.]\d+", cells[0]):
-            return None  # a token of several words (3-4), an empty node (3.1)
+        if SEVERAL.match(line):
+            return None
         if cells[0] != str(before + 1):
             return f"the number of the word is not {before + 1}"
         return cells[word], cells[tag]
@@ -247,7 +265,7 @@ def _conllu(columns: tuple[str, ...]) -> Parse:
     return parse
 
 
-def _table(columns: tuple[str, ...]) -> Parse:
+def _table(columns: tuple[str, ...], delimiter: str = "auto") -> Parse:
     try:
         word, tag = (int(each) for each in _columns(columns, ("1", "-1")))
     except ValueError:
@@ -255,12 +273,15 @@ def _table(columns: tuple[str, ...]) -> Parse:
             f"data.columns: {', '.join(columns)}: columns go by number, from 1, or -1 for the last"
         ) from None
     width = 0
+    if delimiter != "auto":
+        delimiter = delimiters.character(delimiter)
 
     def parse(line: str, before: int) -> tuple[str, str] | str | None:
         nonlocal width
         if line.startswith("-DOCSTART-"):
             return None
-        cells = line.split("\t") if "\t" in line else line.split()
+        between = "\t" if delimiter == "auto" and "\t" in line else delimiter
+        cells = line.split() if between == "auto" else next(delimiters.cut([line], between), [])
         width = width or len(cells)
         if len(cells) != width:
             return f"{len(cells)} columns instead of {width}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.data import files
 from regard.data.readers import Finding, Report, sound, suffix
+from regard.data.tables import TABLES
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 
@@ -29,10 +30,10 @@ class Config:
 def check_files(data: files.Config) -> None:
     for part in files.PARTS:
         names = getattr(data, part)
-        tables = [name for name in names if suffix(Path(name)) in (".tsv", ".csv", ".jsonl")]
-        if names and (len(names), len(tables)) not in ((1, 1), (2, 0)):
+        tables = [name for name in names if suffix(Path(name)) in TABLES]
+        if len(names) > 1 and (len(names), len(tables)) != (2, 0):
             raise RecipeError(
-                f"data.{part}: wanted: one TSV, CSV or JSONL file, or one plain text file "
+                f"data.{part}: wanted: one table (TSV, CSV, JSONL), or one plain text file "
                 f"for each of {' and '.join(SIDES)}; there are {', '.join(names)}"
             )
 

@@ -11,23 +11,23 @@ left out.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import clock, readers
-from regard.data.cells import MISSING, Columns, Defect, Note, and_blanks, is_number, split_rows
+from regard.data import clock, dates, delimiters, readers
+from regard.data.cells import MISSING, Columns, Defect, Note, and_blanks, split_rows, unread
 from regard.data.clock import Moment, Step
+from regard.data.dates import Order
 from regard.data.files import PARTS, check_set, find
 from regard.data.readers import Broken, Finding, Report, excerpt
+from regard.data.times import AUTO, TOLERANCE as TOLERANCE, column_of_times, regular
 from regard.errors import RecipeError, UserError
 from regard.recipe.values import NonNegative, Positive
 
-TOLERANCE = Decimal("0.001")
-"""By which part of a step a time may be off: numbers such as 0.1 are not exact."""
 LARGEST = 1e100
 """No measurement is larger, and sums of squares of larger ones would be no numbers any more."""
 
@@ -53,10 +53,17 @@ class Config:
     """A folder that the file is in; by default, the recipe's own."""
     file: str
     """A CSV file, plain or gzip, whose first line names its columns."""
-    separator: str = ","
-    """What stands between two columns."""
-    time: str = ""
-    """The column of times: ISO dates or numbers. Without one, rows are equally far apart."""
+    delimiter: str = "auto"
+    """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
+    says, or else what cuts its lines into the same number of columns."""
+    decimal: Literal[".", ","] = "."
+    """What stands before the decimals of a number."""
+    time: str = AUTO
+    """The column of times: dates or numbers; auto: the first whose cells are dates; empty: none, so
+    that rows are equally far apart."""
+    dates: Order = "auto"
+    """How dates are written; auto: 2024-12-31, 2024/12/31 or 31.12.2024; day_first: 31/12/2024;
+    month_first: 12/31/2024; compact: 20241231, which else is a number. Hours may follow."""
     variables: tuple[str, ...] = ()
     """The columns that are read and predicted; none: all but that of times."""
     train: Positive = 0.7
@@ -77,8 +84,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_set(self.set, self.folder)
-        if len(self.separator) != 1 or self.separator in '"\r\n':
-            raise RecipeError(f"separator: {self.separator!r} is not one character")
+        if self.delimiter != "auto":
+            delimiters.character(self.delimiter)
         if self.order == "sort" and not self.time:
             raise RecipeError("order: rows are sorted by time; data.time must name its column")
         if self.time and self.time in self.variables:
@@ -117,6 +124,10 @@ class Config:
                 return str(getattr(self, defect))
             case "back":
                 return self.order
+            case "summer":
+                return "ignore" if self.gap == "ignore" else "fill"
+            case "winter":
+                return "first"
             case "uneven":
                 return "ignore" if self.gap == "ignore" else "refuse"
         return "refuse"
@@ -130,6 +141,8 @@ class Series:
     values: NDArray[np.float64]
     lines: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """The line that each row (T) comes from."""
+    time: str = ""
+    """The name of the column of times; empty without one."""
     first: str = ""
     """The first time as it is written; empty without a column of times."""
     last: str = ""
@@ -244,26 +257,34 @@ def scan(
     `step` is that of the series which a model learnt, if there is one; without `timed`, the column
     of times may be absent.
     """
-    stream = split_rows(lines, config.separator, path, note)
+    stream = split_rows(lines, config.delimiter, path, note)
     first, cells = next(((number, cells) for number, cells in stream if cells), (1, []))
     header = [cell.strip() for cell in cells]
-    time = config.time if timed or config.time in header else ""
+    if config.time == AUTO:
+        looked = list(islice(stream, delimiters.LOOKED))
+        stream = chain(looked, stream)
+        rows = [cells for _, cells in looked if cells]
+        time = column_of_times(header, rows, config.dates, config.variables)
+        if config.order == "sort" and not time:
+            raise UserError(f"{path}: no column of times to sort by; name it by data.time")
+    else:
+        time = config.time if timed or config.time in header else ""
     columns = Columns.find(header, config.variables, time, f"{path}:{first}")
-    table = Table(columns, path, note)
+    table = Table(columns, path, note, config)
     for number, cells in and_blanks(stream, len(header)):
         table.add(number, cells)
     if not table.lines:
         raise UserError(f"{path}: no row follows the names of the columns")
     if columns.time is None:
         return table.series(list(range(len(table.lines))), config)
-    return _regular(table, config, step)
+    return regular(table, config, step)
 
 
 class Table:
     """The rows that were read, in the order of the file."""
 
-    def __init__(self, columns: Columns, path: Path, note: Note) -> None:
-        self.columns, self.path, self.note = columns, path, note
+    def __init__(self, columns: Columns, path: Path, note: Note, config: Config) -> None:
+        self.columns, self.path, self.note, self.config = columns, path, note, config
         self.lines: list[int] = []
         self.values: list[list[float]] = []
         self.absent: dict[int, dict[int, str]] = {}
@@ -284,10 +305,12 @@ class Table:
         if len(cells) == width:
             for n, place in enumerate(self.columns.places):
                 text = cells[place].strip()
+                if self.config.decimal == ",":
+                    text = text.replace(",", ".", 1)
                 if text.lower() in MISSING:
                     self.absent.setdefault(len(self.lines), {})[n] = cells[place]
-                elif not is_number(text):
-                    self._note("number", line, f"“{names[n]}” is not a number", text)
+                elif not delimiters.is_number(text):
+                    self._note("number", line, f"“{names[n]}” is not a number{unread(text)}", text)
                 elif abs(float(text)) > LARGEST:
                     self._note("number", line, f"“{names[n]}” is beyond {LARGEST:g}", text)
                 else:
@@ -299,11 +322,13 @@ class Table:
         """Take down the time of a row; whether it has one of the same kind as the first."""
         assert self.columns.time is not None
         text = cells[self.columns.time].strip() if self.columns.time < len(cells) else ""
+        text = dates.iso(text, self.config.dates)
         time = clock.moment(text)
         if time is None or clock.kind(time) != clock.kind(next(iter(self.times), time)):
             if len(cells) == self.columns.width:
                 what = "not a time: ISO dates (2016-07-01 13:00) or numbers are wanted, all alike"
-                self._note("time", line, what, text)
+                hint = "; data.dates says whether the day or the month comes first"
+                self._note("time", line, what + hint * dates.ambiguous(text), text)
             return False
         self.times.append(time)
         self.texts.append(text)
@@ -336,47 +361,8 @@ class Table:
             self.columns.names,
             np.repeat(np.array([self.values[row] for row in rows]), repeats, axis=0),
             np.repeat(np.array([self.lines[row] for row in rows]), repeats),
+            self.columns.clock,
             self.texts[rows[0]] if self.texts else "",
             self.texts[rows[-1]] if self.texts else "",
             step,
         )
-
-
-def _regular(table: Table, config: Config, step: Step | None) -> Series:
-    """The series in the order of its times, without repeated ones and gaps."""
-    unit = clock.unit(table.times) if step is None else step.unit
-    if not clock.fits(table.times, unit):
-        what = "its times are of another kind than those that were learnt"
-        raise UserError(f"{table.path}: {what}, where a step is {step}")
-    ticks = [clock.tick(time, unit) for time in table.times]
-    if step is None and (length := clock.usual(ticks)) is not None:
-        step = Step(unit, length)
-    for row in range(1, len(ticks)):
-        if ticks[row] < ticks[row - 1]:
-            table.follows("back", "the time goes back", row, row - 1)
-    rows, copies = list[int](), list[int]()
-    for row in sorted(range(len(ticks)), key=ticks.__getitem__):
-        if rows and ticks[row] == ticks[rows[-1]]:
-            table.follows("repeated", "a repeated time", row, rows[-1])
-            continue
-        if rows and step is not None:
-            ratio = (ticks[row] - ticks[rows[-1]]) / step.length
-            copies[-1] += _left_out(table, config, row, rows[-1], ratio, step)
-        rows.append(row)
-        copies.append(1)
-    if sum(copies) > 2 * len(ticks):
-        raise UserError(f"{table.path}: more rows would be filled in than there are: see data.time")
-    return table.series(rows, config, copies, step)
-
-
-def _left_out(
-    table: Table, config: Config, row: int, before: int, ratio: Decimal, step: Step
-) -> int:
-    """How many rows are to be filled in between two whose distance is `ratio` steps."""
-    whole = ratio.to_integral_value()
-    if abs(ratio - whole) > TOLERANCE or not whole:
-        table.follows("uneven", f"no whole number of steps (of {step})", row, before)
-        return 0
-    if whole > 1:
-        table.follows("gap", f"steps are left out (one is {step})", row, before)
-    return int(whole) - 1 if config.gap == "fill" else 0

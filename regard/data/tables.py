@@ -1,16 +1,21 @@
-"""Rows of several columns: of one .tsv, .csv or .jsonl, or of plain files that belong together.
+"""Rows of several columns: one table (TSV, CSV, JSONL), or a plain file for each column.
 
-Every defect is noted with its file and line, and dealt with as the policy says; see `readers`.
+What stands between the columns of a table a recipe says, or it is found there (`delimiters`).
+A line break inside a quoted cell, or in a text of JSON, is read as a blank: a text is one line.
 """
 
 import csv
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from regard.data import delimiters
 from regard.data.readers import (
     Broken,
     Finding,
@@ -24,46 +29,151 @@ from regard.data.readers import (
     lines,
     suffix,
     usable,
-)  # fmt: skip
-from regard.errors import UserError
+)
+from regard.errors import RecipeError, UserError
+
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
+"""Suffixes of files that have all columns."""
+BREAKS = re.compile(r"\r\n?|\n")
+Name = str | int
+"""Of a column: what the header or a JSON object calls it, or its number, from 1 (-1: the last)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a recipe says of a table."""
+
+    columns: tuple[Name, ...]
+    """Those that are read, in this order."""
+    header: bool = False
+    """Whether the first line names them."""
+    delimiter: str = "auto"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return called(self.columns)
+
+    @property
+    def by_number(self) -> bool:
+        return all(map(_numbered, self.columns))
+
+    def places(self, path: Path, cells: Sequence[str]) -> list[int]:
+        """Where in a row the columns stand; `cells` are those of its first line."""
+        return [self._place(path, each, cells) for each in self.columns]
+
+    def _place(self, path: Path, column: Name, cells: Sequence[str]) -> int:
+        if self.header and cells.count(str(column)) == 1:
+            return cells.index(str(column))
+        if _numbered(column):
+            number = int(column)
+            if not 0 < abs(number) <= len(cells):
+                raise UserError(f"{path}:1: there is no column {number}: the line has {len(cells)}")
+            return number - (number > 0) if number > 0 else len(cells) + number
+        which = "two columns" if column in cells else "no column"
+        raise UserError(
+            f"{path}:1: the header has {which} “{column}”; it reads: "
+            f"{', '.join(cells)}; say by data.columns which are meant"
+        )
+
+    def fits(self, first: Sequence[str], width: int) -> bool:
+        """Whether a table may be this one, by its first row and the columns of most rows."""
+        if self.header:
+            return width == len(first) and all(self._is_there(each, first) for each in self.columns)
+        if self.by_number:
+            return width >= max(2, *(abs(int(each)) for each in self.columns))
+        return width == len(self.columns)
+
+    def _is_there(self, column: Name, cells: Sequence[str]) -> bool:
+        within = _numbered(column) and 0 < abs(int(column)) <= len(cells)
+        return within or list(cells).count(str(column)) == 1
+
+
+def called(columns: Sequence[Name]) -> tuple[str, ...]:
+    """What messages call columns."""
+    return tuple(f"column {each}" if _numbered(each) else str(each) for each in columns)
+
+
+def _numbered(column: Name) -> bool:
+    return isinstance(column, int) or column.removeprefix("-").isdecimal()
 
 
 def parallel(
     paths: Sequence[Path],
-    columns: tuple[str, ...],
+    columns: tuple[Name, ...],
     policy: Policy,
     report: Report,
     *,
     header: bool = False,
+    delimiter: str = "auto",
 ) -> Iterator[Row]:
     """Rows of `len(columns)` fields, with the number of the line on which each begins.
 
-    Either one .tsv, .csv or .jsonl, or as many plain files as columns, whose lines belong
-    together. The columns of .tsv and .csv go by position, with `header` by the names in the
-    first line.
+    Either one table, or as many plain files as columns, whose lines belong together. The columns of
+    a table go by position, by number, or with `header` by the names in the first line; those of
+    JSONL by key.
     """
     for path in paths:
         check(path)
     broken: Broken = {}
-    kinds = {suffix(path) for path in paths} & {".tsv", ".csv", ".jsonl"}
+    layout = Layout(columns=columns, header=header, delimiter=delimiter)
+    kinds = {suffix(path) for path in paths} & {*TABLES}
     rows: Iterable[Row]
     if kinds and len(paths) > 1:
         raise UserError(
             f"{', '.join(map(str, paths))}: give one {kinds.pop()} file that has all columns "
             "or one plain text file for each column"
         )
-    if kinds == {".jsonl"}:
-        rows = records(paths[0], len(columns), partial(_values, columns), broken)
-    elif kinds:
-        rows = _table(paths[0], columns, broken, header)
+    if len(paths) == 1 and (kinds or _is_table(layout)):
+        rows = _one(paths[0], layout, broken)
     elif len(paths) == len(columns):
         rows = _aligned(paths, broken)
     else:
         raise UserError(
             f"{len(paths)} plain text files for the {len(columns)} columns "
-            f"{', '.join(columns)}: give one file for each"
+            f"{', '.join(layout.names)}: give one file for each"
         )
-    return usable(rows, broken, paths, columns, policy, report)
+    return usable(rows, broken, paths, layout.names, policy, report)
+
+
+def _is_table(layout: Layout) -> bool:
+    """Whether a file of any name must be one: it has to have several columns, or they are said."""
+    return (
+        len(layout.columns) > 1 or layout.delimiter != "auto" or isinstance(layout.columns[0], int)
+    )
+
+
+def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
+    if suffix(path) in (".jsonl", ".ndjson"):
+        return _json(path, layout, broken)
+    first = list(islice(lines(path, {}), delimiters.LOOKED))
+    start = next((line for line in first if line.strip()), "")
+    if suffix(path) not in TABLES and start.startswith("{") and isinstance(_object(start), dict):
+        return _json(path, layout, broken)
+    delimiter = delimiters.settled(layout.delimiter, suffix(path), first, layout.fits)
+    _check_width(path, first, delimiter, layout)
+    return _table(path, layout, broken, delimiter)
+
+
+def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layout) -> None:
+    """Refuse a table of which no row can be read, with the key that would let it be."""
+    rows = [row for row in delimiters.cut(first, delimiter) if any(map(str.strip, row))]
+    if layout.header or not rows or any(layout.fits(row, len(row)) for row in rows):
+        return
+    width, wanted = len(rows[0]), len(layout.columns)
+    if (other := delimiters.others(first, delimiter)) and width < 2:
+        name = delimiters.called(delimiter)
+        raise UserError(f"{path}:1: one column, with {name}s between columns{other}")
+    if suffix(path) not in TABLES and width < 2:
+        raise UserError(
+            f"1 plain text files for the {wanted} columns {', '.join(layout.names)}: give one file "
+            f"for each, or a table; nothing cuts the lines of {path} into columns"
+        )
+    if width > wanted and not layout.by_number:
+        numbers = [*range(1, wanted + 1)]
+        raise UserError(
+            f"{path}:1: {width} columns instead of {wanted} ({', '.join(layout.names)}): say by "
+            f"data.columns which are meant, such as {numbers}"
+        )
 
 
 def _aligned(paths: Sequence[Path], broken: Broken) -> Iterable[Row]:
@@ -93,20 +203,33 @@ Parse = Callable[[dict[str, Any]], tuple[str, ...] | str]
 """A JSON object → its fields, or what is wrong with it."""
 
 
+def _json(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
+    if numbers := [each for each in layout.columns if isinstance(each, int)]:
+        raise RecipeError(f"data.columns: {path} is JSONL: its columns go by key, not {numbers[0]}")
+    columns = tuple(map(str, layout.columns))
+    return records(path, len(columns), partial(_values, columns), broken)
+
+
 def records(path: Path, width: int, parse: Parse, broken: Broken) -> Iterator[Row]:
     """The `width` fields of each JSON object, one a line."""
     for number, line in enumerate(lines(path, broken), 1):
         fields: tuple[str, ...] | str = ("",) * width
         if line.strip():
-            try:
-                record = json.loads(line)
-                fields = parse(record) if isinstance(record, dict) else "not a JSON object"
-            except (ValueError, RecursionError):
-                fields = "not JSON"
+            record = _object(line)
+            fields = parse(record) if isinstance(record, dict) else str(record)
         if isinstance(fields, str):
             broken[number] = Finding(path, number, fields, excerpt(line))
             fields = ("",) * width
         yield number, fields
+
+
+def _object(line: str) -> dict[str, Any] | str:
+    """The JSON object of a line, or what it is instead."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    return record if isinstance(record, dict) else "not a JSON object"
 
 
 def _values(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, ...] | str:
@@ -120,52 +243,55 @@ def _values(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, ...]
             value = json.dumps(value)
         if not isinstance(value, str):
             return f"“{column}” is not text"
+        value = one_line(value)
         if defect := forbidden(value):
             return defect[0]
         fields.append(value)
     return tuple(fields)
 
 
-def _table(path: Path, columns: tuple[str, ...], broken: Broken, header: bool) -> Iterator[Row]:
-    """Rows of .tsv or .csv."""
-    nothing = ("",) * len(columns)
+def one_line(text: str) -> str:
+    """A text whose line breaks have become blanks."""
+    return BREAKS.sub(" ", text)
+
+
+def _table(path: Path, layout: Layout, broken: Broken, delimiter: str) -> Iterator[Row]:
+    nothing = ("",) * len(layout.columns)
     stream = lines(path, broken)
-
-    def split(first: int, width: int) -> Iterator[tuple[int, list[str]]]:
-        """The number and the fields of each row, from line `first` on; a width of 0 is any."""
-        if suffix(path) == ".csv":
-            return _commas(stream, path, first, width, broken)
-        return ((number, line.split("\t")) for number, line in enumerate(stream, first))
-
-    first, width, places = 1, len(columns), list(range(len(columns)))
-    if header:
-        _, names = next(split(1, 0), (1, []))
-        first, width, places = 2, len(names), _places(path, names, columns)
-    for number, fields in split(first, width):
+    first, width, places = 1, len(layout.columns), list(range(len(layout.columns)))
+    if layout.header:
+        taken: list[str] = []
+        source = (line.removesuffix("\n") for line in _take(deque(), stream, taken))
+        names = next(delimiters.cut(source, delimiter), [])
+        first, width, places = 1 + len(taken), len(names), layout.places(path, names)
+    elif layout.by_number:
+        width = 0
+    for number, fields in _split(stream, path, first, width, broken, delimiter):
+        full = any(map(str.strip, fields))
+        if full and not width:
+            width, places = len(fields), layout.places(path, fields)
         if len(fields) == width:
             yield number, tuple(fields[i] for i in places)
         else:
-            if any(map(str.strip, fields)):
+            if full:
                 what = f"{len(fields)} columns instead of {width}"
                 broken[number] = Finding(path, number, what, excerpt(" | ".join(fields)))
             yield number, nothing
 
 
-def _places(path: Path, names: list[str], columns: tuple[str, ...]) -> list[int]:
-    for column in columns:
-        if names.count(column) != 1:
-            which = "two columns" if column in names else "no column"
-            raise UserError(
-                f"{path}:1: the header has {which} “{column}”; it reads: "
-                f"{', '.join(names)}; say by data.columns which are meant"
-            )
-    return [names.index(column) for column in columns]
-
-
-def _commas(
-    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken
+def _split(
+    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken, delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Records of CSV. One that goes over several lines is broken, as its field has a newline.
+    """(number, fields) of each row; `width` is how many they should be, 0 for any."""
+    if delimiter == "\t":
+        return ((number, line.split("\t")) for number, line in enumerate(stream, first))
+    return _quoted(stream, path, first, width, broken, delimiter)
+
+
+def _quoted(
+    stream: Iterator[str], path: Path, first: int, width: int, broken: Broken, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Records of CSV, each under the number of its first line.
 
     A quote that is never closed would swallow the good lines that follow: when what it spans
     is no record, only its first line is given up, and reading goes on from the second.
@@ -174,9 +300,10 @@ def _commas(
     number = first
     while True:
         taken: list[str] = []
-        what = "line break inside a field"
+        what = "quote that is not closed"
         try:
-            fields = next(csv.reader(_take(ahead, stream, taken), strict=True), [])
+            reader = csv.reader(_take(ahead, stream, taken), delimiter=delimiter, strict=True)
+            fields = next(reader, [])
         except csv.Error as error:
             fields, what = [], f"not CSV ({error})"
         if not taken:
@@ -185,10 +312,14 @@ def _commas(
             ahead.extendleft(reversed(taken[1:]))
             del taken[1:]
             what, fields = "quote that is not closed", []
-        if len(taken) > 1 or (not fields and taken[0].strip()):
-            broken[number] = Finding(path, number, what, excerpt(" ".join(taken)))
-            fields = []
+        if len(taken) > 1:
+            fields = [*map(one_line, fields)]
+            if inside := [n for n in range(number, number + len(taken)) if n in broken]:
+                broken[number], fields = broken.pop(inside[0]), []  # one of its lines is no text
+        elif not fields and taken[0].strip():
+            broken[number] = Finding(path, number, what, excerpt(taken[0]))
         yield number, fields
+        width = width or len(fields)
         number += len(taken)
 
 

@@ -99,14 +99,15 @@ def around(model: Any, config: Config) -> Library:
             library.decoder = decoders.ByteLevel()
         case "word":
             apart = config.split == "punctuation"
-            library.pre_tokenizer = _marks() if apart else pre_tokenizers.WhitespaceSplit()
+            library.pre_tokenizer = marks() if apart else pre_tokenizers.WhitespaceSplit()
         case "character":
             library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
             library.decoder = decoders.Fuse()
     return library
 
 
-def _marks() -> pre_tokenizers.PreTokenizer:
+def marks() -> pre_tokenizers.PreTokenizer:
+    """Parts words from each other and from punctuation: “don't stop...” is don't stop ..."""
     return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
 
 
@@ -166,11 +167,11 @@ def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
 def _whole(config: Config, lines: Iterable[str], special: list[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
-    marks, apart = _marks(), config.split == "punctuation"
+    by, apart = marks(), config.split == "punctuation"
     counts: dict[str, int] = {}
     for line in lines:
         folded = lower.normalize_str(line) if config.lowercase else line
-        whole = [word for word, _ in marks.pre_tokenize_str(folded)] if apart else folded.split()
+        whole = [word for word, _ in by.pre_tokenize_str(folded)] if apart else folded.split()
         for symbol in whole if config.kind == "word" else folded:
             counts[symbol] = counts.get(symbol, 0) + 1
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))

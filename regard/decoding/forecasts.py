@@ -2,37 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data import clock
 from regard.data.series import Series
 from regard.data.windows import Config, fold, normaliser, unfold
+from regard.decoding.intervals import Intervals, restlessness
 from regard.fields.series import Field, Values
 from regard.heads.real import surprise
 from regard.inspect.reading import Measure, Reading
 from regard.model import Model
-from regard.recipe.values import Few, Range
 from regard.types import Batch, float64
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intervals:
-    """Between which ends a value is expected: μ ± z σ."""
-
-    level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
-    """The share of values that should lie between them."""
-    paths: Few = 100
-    """Futures that are drawn for σ of an autoregressive forecast."""
-
-    @property
-    def reach(self) -> float:
-        """z."""
-        return NormalDist().inv_cdf((1 + self.level) / 2)
 
 
 @dataclass(frozen=True)
@@ -46,6 +31,8 @@ class Forecaster:
     window: Config
     name: str = "series"
     """Of the tensor that the model reads."""
+    restless: bool = False
+    """Whether σ is in proportion to how restless each window is."""
 
     def batch(self, past: Float[Tensor, "B S C"]) -> Batch:
         """Windows as the model reads them, each normalised by itself."""
@@ -64,7 +51,8 @@ class Forecaster:
         mean, deviation = (
             unfold(y, self.window, variables) for y in head.normal(head.pool(memory))
         )
-        return mean * scale + centre, deviation * scale
+        unit = restlessness(past) if self.restless and not head.gaussian else scale
+        return mean * scale + centre, deviation * unit
 
     def roll(
         self,
@@ -203,19 +191,29 @@ def read(
         name=lambda numbers: seen,
         measure=_means(by, past, values),
         said_words=[(n, n + 1) for n in range(len(said))],
-        numbers=_panels(names, known[-3 * window.horizon :], ends, came),
+        numbers=_panels(found, known[-3 * window.horizon :], ends, came),
     )
 
 
 def _panels(
-    names: list[str], known: Values, ends: tuple[Values, ...], came: Values | None
+    found: Series, known: Values, ends: tuple[Values, ...], came: Values | None
 ) -> list[dict[str, Any]]:
-    """The picture of each variable."""
+    """The picture of each variable, and the times of its past and future, if the file has any."""
     lines = dict(zip(("past", "mean", "low", "high"), (known, *ends), strict=True))
     if came is not None:
         lines["came"] = came[: len(ends[0])]
-    columns = ({key: line[:, n].tolist() for key, line in lines.items()} for n in range(len(names)))
-    return [{"name": name} | each for name, each in zip(names, columns, strict=True)]
+    times = _times(found, len(known), len(ends[0]))
+    return [
+        {"name": name, "times": times} | {key: line[:, n].tolist() for key, line in lines.items()}
+        for n, name in enumerate(found.names)
+    ]
+
+
+def _times(found: Series, known: int, ahead: int) -> list[str] | None:
+    """The last times that are known, and those that follow; None where the file has none."""
+    if not found.last or found.step is None:
+        return None
+    return [clock.add(found.last, found.step, n) for n in range(1 - known, ahead + 1)]
 
 
 def _last(batch: Batch) -> Batch:

@@ -9,6 +9,12 @@ from regard.data.tokenizers import Tokenizer
 from regard.metrics import perplexity
 from regard.search import Hypothesis
 
+WARNED = {
+    "cut": "too long to be read: cut",
+    "unknown": "has what the model has never seen: read as unknown",
+}
+"""What a person should know of an input, by its prediction's status."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
@@ -27,12 +33,21 @@ class Prediction:
     """log-probability of each token."""
     source: list[str] = field(default_factory=list)
     """The input's tokens."""
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+    """Where each of the input's words begins and ends, in characters, where words are tagged."""
+    entities: list[dict[str, Any]] = field(default_factory=list)
+    """Spans that tags such as B-PER and I-PER mark: label, start, end, text."""
     alignment: list[int] = field(default_factory=list)
     """For each token, which of the input's tokens it looked at most."""
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     """The n best, the first included, if more than one was asked for."""
     probabilities: dict[str, float] = field(default_factory=dict)
     """Of every label, where labels are predicted."""
+
+    def tagged(self) -> str:
+        """Each word of the input with its tag: “Paris/B-LOC ,/O”."""
+        pairs = zip(self.source, self.tokens, strict=True)
+        return " ".join(f"{word}/{tag}" for word, tag in pairs)
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in ([], {})}

@@ -14,6 +14,7 @@ from regard.data import batching
 from regard.errors import RecipeError
 from regard.examples.stored import collate
 from regard.fields import Row, tags, words
+from regard.metrics import labels
 from regard.model import Model
 from regard.types import Batch
 
@@ -78,6 +79,19 @@ class Tagger:
         empty = Tagged(*[np.zeros(0)] * 4)
         joined = ([empty, *(next(said) for _ in some)] for some in parts)
         return [Tagged(*map(np.concatenate, zip(*each, strict=True))) for each in joined]
+
+
+def entities(
+    text: str, places: Sequence[tuple[int, int]], said: Sequence[str], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The spans of a text that tags mark, where the tags of a model (`names`) mark any."""
+    if not labels.marks_spans(names):
+        return []
+    found = []
+    for _, kind, first, last in labels.spans(said):
+        start, end = places[first][0], places[last][1]
+        found.append({"label": kind, "start": start, "end": end, "text": text[start:end]})
+    return found
 
 
 def states(model: Model, batch: Batch) -> Float[Tensor, "B W D"]:

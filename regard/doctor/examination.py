@@ -142,11 +142,15 @@ def _data(
     recipe: Recipe, plan: Any, limit: int, given: Run | None, raw: Mapping[str, Raw]
 ) -> tuple[list[Part], list[Finding]]:
     """The parts that can be read, and what is to be said about them and the schedule."""
-    found, parts = list(_schedule(recipe)), list[Part]()
-    for name in plan.parts:
-        part, defects = read(plan, raw, name, limit)
-        found += defects
-        parts += [part] if part else []
+    found, parts = [*_schedule(recipe), *_parts(plan)], list[Part]()
+    wanted = set[str]()
+    # Training data comes last: what other parts have is then looked for in all of it.
+    for name in reversed(plan.parts):
+        part, defects = read(plan, raw, name, limit, wanted)
+        found = [*defects, *found]
+        parts = [part, *parts] if part else parts
+        if part and plan.limited and name != "train":
+            wanted |= examples.wanted(_telling(plan, part))
     try:
         found += _examples(plan, parts, given.folder if given else None)
     except UserError as error:
@@ -161,10 +165,21 @@ def _schedule(recipe: Recipe) -> Iterator[Finding]:
         yield finding("cost.warmup", "train.schedule.warmup", what)
 
 
+def _parts(plan: Any) -> Iterator[Finding]:
+    """Parts that are not there, so that nobody knows how good a model is."""
+    lacks = [part for part in ("validation", "test") if not plan.has(part)]
+    if len(lacks) == 2:
+        what = "there is neither a validation nor a test part: nothing says how good the model is"
+        yield finding("data.parts", "data", what)
+    elif lacks:
+        use = "no checkpoint is chosen by it" if lacks == ["validation"] else "nothing is scored"
+        yield finding("data.parts", "data", f"there is no {lacks[0]} part: {use}", severity="note")
+
+
 def _examples(plan: Any, parts: Sequence[Part], base: Path | None) -> Iterator[Finding]:
     """What is to be said of whole examples, and what each field says of its own values."""
     if parts:
-        shown = ", ".join(f"{part.name} {len(part):,}{'' if part.whole else '+'}" for part in parts)
+        shown = ", ".join(f"{part.name} {part.total or len(part):,}" for part in parts)
         yield finding("data.counts", "data", f"examples: {shown}")
         for part in parts:
             yield from examples.header(part)
@@ -177,8 +192,7 @@ def _examples(plan: Any, parts: Sequence[Part], base: Path | None) -> Iterator[F
         yield from field.check([part.only(*own) for part in parts], base)
     if not parts:
         return
-    named = [side for side, field in plan.fields.items() if field.distinctive]
-    telling = [part.only(*named) for part in parts]
+    telling = [_telling(plan, part) for part in parts]
     both = [side for side, field in plan.fields.items() if isinstance(field, texts.Field)]
     if len(both) == 2:
         together = [part.only(*both) for part in parts]
@@ -189,6 +203,11 @@ def _examples(plan: Any, parts: Sequence[Part], base: Path | None) -> Iterator[F
         if (train := training(telling)) is not None:
             yield from examples.repeated(train)
         yield from examples.leaked(telling)
+
+
+def _telling(plan: Any, part: Part) -> Part:
+    """A part with what its examples are told apart by: not labels."""
+    return part.only(*(side for side, field in plan.fields.items() if field.distinctive))
 
 
 def _long(plan: Any, fields: Fields, parts: Sequence[Part]) -> Iterator[Finding]:

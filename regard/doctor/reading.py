@@ -1,8 +1,10 @@
 """The data of a recipe as it is: defects are noted, none is refused."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import replace
 from itertools import islice
 
+from regard.checks import examples
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.sides import Part, Side
 from regard.data import files
@@ -15,29 +17,47 @@ from regard.fields import Example
 
 USUAL = 200
 """Characters of an example."""
+NONE: frozenset[str] = frozenset()
 UNEQUAL = "unequal numbers of lines"
 
 
 def read(
-    plan: Plan, raw: Mapping[str, Raw], name: Name, limit: int
+    plan: Plan, raw: Mapping[str, Raw], name: Name, limit: int, wanted: AbstractSet[str] = NONE
 ) -> tuple[Part | None, list[Finding]]:
     """A part, and its defects; None for one that cannot be read. What was read of it to prepare a
-    run (`raw`) need not be read again."""
+    run (`raw`) need not be read again. Beyond `limit`, examples are only counted, and compared with
+    the keys that are `wanted`."""
     report = raw[name].report if name in raw else Report()
     try:
         stream = iter(raw[name]) if name in raw else plan.examples(name, report)
         found = list(_first(plan, stream, limit))
-        whole = next(stream, None) is None
+        beyond, more = _rest(plan, stream, wanted)
     except UserError as error:
         return _failed(plan, name, error, limit)
     if not found:
         return None, []
-    part = _part(plan, name, found, whole)
-    findings = _defects(plan.data, name, report, len(found))
-    if not whole:
-        what = f"only its first {len(found):,} examples were looked at"
+    part = replace(
+        _part(plan, name, found, not more), total=len(found) + more, beyond=frozenset(beyond)
+    )
+    findings = []
+    if name == "train" or getattr(plan.data, name):  # a share is reported with the rest
+        findings = _defects(plan.data, name, report, part.total)
+    if more:
+        what = f"only the first {len(found):,} of its {part.total:,} examples were looked at"
         findings.append(finding("data.sampled", part.key, what))
     return part, findings
+
+
+def _rest(plan: Plan, stream: Iterator[Example], wanted: AbstractSet[str]) -> tuple[set[str], int]:
+    """Of the examples that are left, those keys that are wanted; and how many there are."""
+    beyond, count = set[str](), 0
+    fields = [(n, field) for n, field in enumerate(plan.fields.values()) if field.distinctive]
+    for example in stream:
+        count += 1
+        if wanted:
+            lines = [field.show(example.values[n]) for n, field in fields]
+            beyond |= {examples.key(lines), examples.key(lines[:1])} & wanted
+    return beyond, count
 
 
 def _first(plan: Plan, stream: Iterator[Example], limit: int) -> Iterator[Example]:
@@ -66,13 +86,17 @@ def _part(plan: Plan, name: Name, found: Sequence[Example], whole: bool) -> Part
 
 
 def _defects(data: files.Config, name: Name, report: Report, used: int) -> list[Finding]:
-    """A finding for each kind of defect, as bad as what the recipe says to do with it."""
+    """A finding for each kind of defect, as bad as what the recipe says to do with it.
+
+    Its count is one of all lines of the part's files, those of shares of it (held_out) included.
+    """
     found = []
+    total = max(used, report.used) + sum(report.counts.values())
     for what, count in report.counts.items():
         first = report.findings[what][0]
         rule = data.rule(what)[1]
         severity: Severity = "error" if rule == "refuse" else "warning"
-        text = f"{what}: {counted(count, used + count)} of data.{name}"
+        text = f"{what}: {counted(count, total)} of data.{name}"
         left = "" if rule == "refuse" else ", left out"
         place = f"{first.path}:{first.line}"
         found.append(finding(_code(what), place, text + left, first.excerpt, severity))

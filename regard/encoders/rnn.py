@@ -1,4 +1,4 @@
-"""A recurrent encoder, in one direction or both (Schuster & Paliwal 1997)."""
+"""Recurrent layers (LSTM, GRU, plain), in one direction or both (Schuster & Paliwal 1997)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -78,9 +78,11 @@ class Plan:
 
     def _parts(self, examples: Callable[[], Iterable[Example]]) -> Iterator[files.Part]:
         """Of which part each example of the training files is."""
-        field = next(iter(self.fields.values()))
+        fields = [*self.fields.values()]
+        first, last = fields[0], fields[-1]
         return self.held_out.parts(
-            lambda: (field.keep(each.values[0]).replace(SEPARATOR, " ") for each in examples())
+            lambda: (first.keep(each.values[0]).replace(SEPARATOR, " ") for each in examples()),
+            lambda: (last.keep(each.values[-1]) for each in examples()),
         )
 
     def whole(self, part: files.Part, policy: Policy) -> list[Example]:

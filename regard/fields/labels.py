@@ -59,11 +59,9 @@ class Named(Base):
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """Balance, spelling, contradictions, names that training never saw."""
-        # The beginning of a file that is sorted by label says nothing of the labels.
-        if all(part.whole for part in parts):
-            known = Labels.load(base).names if base else ()
-            unseen = self.config.unseen
-            yield from checks.check(parts, unseen=unseen, single=self.whole, known=known)
+        known = Labels.load(base).names if base else ()
+        unseen = self.config.unseen
+        yield from checks.check(parts, unseen=unseen, single=self.whole, known=known)
 
     def sizes(self, flat: Any) -> None:
         return None

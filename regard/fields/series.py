@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from regard.checks import series as checks
 from regard.checks.findings import Finding, finding
 from regard.checks.sides import Part
-from regard.data import clock, series, windows
+from regard.data import clock, delimiters, series, windows
 from regard.data.files import called
 from regard.data.readers import Report
 from regard.data.series import TOLERANCE, Scanned, Series
 from regard.data.standard import Standard, Standardised
 from regard.data.store import Column, Store
+from regard.data.times import AUTO
 from regard.errors import RecipeError, UserError
 from regard.fields import Array, Draw, Field as Base, Row
 
@@ -86,13 +87,13 @@ class Field(Base):
     def show(self, value: Series) -> str:
         """CSV with all digits, and with times, if it has them."""
         rows = [[repr(each).removesuffix(".0") for each in row] for row in value.values.tolist()]
-        if not (value.first and self.data.time):
+        if not (value.first and value.time):
             return self._table([[*value.names], *rows])
         step = value.step
         times = [value.first]
         times += [clock.add(value.first, step, n) for n in range(1, len(rows)) if step is not None]
         timed = ([time, *row] for time, row in zip(times, rows, strict=True))
-        return self._table([[self.data.time, *value.names], *timed])
+        return self._table([[value.time, *value.names], *timed])
 
     def show_forecast(self, found: Series, mean: Values, low: Values, high: Values) -> str:
         """CSV of what follows a series: of each variable (T, C) the expected value and the ends of
@@ -102,12 +103,15 @@ class Field(Base):
         spread = np.repeat(self.standard.deviation, 3)
         times = found.after(len(mean))
         rows = ([t, *map(_digits, row, spread)] for t, row in zip(times, columns, strict=True))
-        return self._table([[self.data.time or "step", *names], *rows], ",")
+        named = "" if self.data.time == AUTO else self.data.time
+        return self._table([[found.time or named or "step", *names], *rows], ",")
 
     def _table(self, rows: Iterable[Sequence[str]], separator: str = "") -> str:
         """CSV without a newline at its end."""
         text = io.StringIO()
-        separator = separator or self.data.separator
+        if not separator:
+            auto = self.data.delimiter == "auto"
+            separator = "," if auto else delimiters.character(self.data.delimiter)
         csv.writer(text, lineterminator="\n", delimiter=separator).writerows(rows)
         return text.getvalue().removesuffix("\n")
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard.checks import coverage, text as checks
+from regard.checks import coverage, text as checks, whitespace
 from regard.checks.findings import Finding
 from regard.checks.sides import Part
 from regard.data import spelling, tokenizers
@@ -55,6 +55,7 @@ class Tokenised(Base):
         for part in parts:
             yield from checks.check(part)
         yield from checks.markup(parts)
+        yield from whitespace.check(parts)
         yield from checks.compare(parts, lowercase=self.config.lowercase)
 
     def covers(self, parts: Sequence[Part]) -> Iterator[Finding]:

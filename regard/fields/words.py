@@ -1,5 +1,6 @@
 """Sentences that are words already, each of which may become several tokens."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,6 +10,8 @@ import numpy as np
 
 from regard.data.spelling import flat
 from regard.data.store import Column, Store, pad
+from regard.data.tokenizer_training import marks
+from regard.errors import RecipeError
 from regard.fields import SEPARATOR, Array, Draw, Row
 from regard.fields.text import Tokenised, agree
 
@@ -31,6 +34,16 @@ class Field(Tokenised):
 
     def parse(self, line: str) -> tuple[str, ...]:
         return tuple(line.split() if self.unit == "words" else "".join(line.split()))
+
+    def places(self, line: str, *, split: bool = False) -> list[tuple[int, int]]:
+        """Where the words of a line begin and end, in characters. With `split`, punctuation parts
+        from words, as by `tokenizer.split = "punctuation"`: “Paris, 3.5” is Paris , 3 . 5"""
+        if split and self.unit == "characters":
+            raise RecipeError("split: this run tags characters, which come apart already")
+        if split:
+            return [place for _, place in marks().pre_tokenize_str(line)]
+        word = r"\S+" if self.unit == "words" else r"\S"
+        return [found.span() for found in re.finditer(word, line)]
 
     def show(self, value: Sequence[str]) -> str:
         """Words between blanks; those inside a word become “_”."""

@@ -73,8 +73,13 @@ def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"
 
 
 def _mix(x: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    x = (x ^ _shifted(x, 31)) * -0x40A7B892E31B1A47
-    return (x ^ _shifted(x, 29)) * -0x6B2FB644ECCEEE15
+    x = _unlike(x, _shifted(x, 31)) * -0x40A7B892E31B1A47
+    return _unlike(x, _shifted(x, 29)) * -0x6B2FB644ECCEEE15
+
+
+def _unlike(x: Int[Tensor, "B S"], y: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """x xor y, which the tracer for ONNX knows of truth values alone."""
+    return x + y - 2 * (x & y) if torch.onnx.is_in_onnx_export() else x ^ y
 
 
 def _shifted(x: Int[Tensor, "B S"], bits: int) -> Int[Tensor, "B S"]:

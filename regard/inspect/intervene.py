@@ -166,8 +166,8 @@ class Position:
         kind = module.kind if isinstance(module, PositionalEncoding) else "none"
         if not isinstance(module, PositionalEncoding) or kind in ADDS_NOTHING:
             raise UserError(f"the {self.part} adds no positions to change (position = {kind!r})")
-        to = self.encoding
-        vector = module.rows(to, 1)[0] if isinstance(to, int) else to
+        given = self.encoding
+        vector = module.rows(given, 1)[0] if isinstance(given, int) else given
 
         def change(name: str, rows: Tensor) -> Tensor:  # P(start) … of what is read now, (T, D)
             found = re.fullmatch(rf"{self.part}\.step\.(\d+)\.position", name)

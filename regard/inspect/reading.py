@@ -46,6 +46,8 @@ class Reading:
     source_words: list[tuple[int, int]] = field(default_factory=list)
     """Which tokens of `source` make a word: from, up to."""
     said_words: list[tuple[int, int]] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+    """Tokens of `source`, or of `said` where nothing else is read, that the vocabulary lacks."""
     beam: Tree | None = None
     numbers: list[dict[str, Any]] | None = None
     """Where numbers are said, the panels of a picture of them: name, past, mean, low, high, …"""

@@ -31,8 +31,9 @@ from regard.tasks import Searches, check_texts
 from regard.train import checkpoint
 
 SCRIPTS = (
-    "data.js", "colour.js", "draw.js", "heatmap.js", "attention.js", "output.js", "numbers.js",
-    "beam.js", "heads.js", "layers.js", "vectors.js", "main.js",
+    "data.js", "colour.js", "draw.js", "marks.js", "axes.js", "heatmap.js", "lines.js", "words.js",
+    "attention.js", "findings.js", "output.js", "numbers.js", "beam.js", "heads.js", "layers.js",
+    "vectors.js", "main.js",
 )  # fmt: skip
 """In the order in which they stand in the page."""
 

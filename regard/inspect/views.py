@@ -11,11 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.inspect.ablation import ablation
 from regard.inspect.attribution import attribute
 from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen, capture, submodule
 from regard.inspect.reading import Reading
 from regard.inspect.space import embeddings, positions
+from regard.inspect.spelling import spelt
 from regard.layers.crf import CRF
 from regard.model import Model
 from regard.recipe.parts import Part
@@ -51,7 +53,7 @@ def read(
         raise UserError(f"{run.folder}: the task {run.recipe.kind} cannot be looked into")
     if not text.strip() and task.sizes.reads:
         raise UserError("inspect: the text is empty")
-    return task.look(model, text, search, target, length)
+    return spelt(task.look(model, text, search, target, length), task)
 
 
 def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
@@ -73,6 +75,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
             "embeddings": embeddings(task, model, reading.batch),
             "lens": forecasts(seen, reading) if numbers else lens(seen, reading),
         }
+    found["ablation"] = ablation(model, reading)
     found["gradient"] = gradient(model, reading)
     found["attribution"] = attributions(model, reading, blocks)
     about = {
@@ -83,6 +86,9 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
         "said": reading.said,
         "of": reading.of,
         "given": reading.given,
+        "source_words": reading.source_words,
+        "said_words": reading.said_words,
+        "unknown": reading.unknown,
     }
     return about | {name: view for name, view in found.items() if view}
 

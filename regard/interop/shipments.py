@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data import delimiters
 from regard.data.spelling import FILE as CHARACTERS, LONGEST as LETTERS
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
@@ -301,13 +302,18 @@ class Numbers(Shipment):
         window = self.task.window
         return {
             "variables": list(self.task.past.standard.names),
-            "separator": self.recipe.task.data.separator,
+            "delimiter": self._delimiter(),
             "look_back": window.look_back,
             "horizon": window.horizon,
             "block": window.steps,
             "level": self.recipe.task.intervals.level,
             "reach": self.recipe.task.intervals.reach,
         }
+
+    def _delimiter(self) -> str:
+        """What stands between columns; nothing where the program is to find out."""
+        given = self.recipe.task.data.delimiter
+        return "" if given == "auto" else delimiters.character(given)
 
     def save(self, folder: Path) -> None:
         """The draws of futures, if a forecast goes on from what it has said itself."""
@@ -325,6 +331,7 @@ class Numbers(Shipment):
             self.model,
             self.task.window,
             self.task.past.name,
+            self.task.by(self.model).restless,
             session=sessions["model"],
             centre=standard.mean,
             spread=standard.deviation,

@@ -101,9 +101,7 @@ def export(
     """Write a folder with graphs, all that is needed around them, and a program: run.py."""
     check_free(folder)
     if quantization not in ("float32", "int8"):
-        raise RecipeError(
-            f"quantization: ONNX is written in float32 or int8, not in {quantization}"
-        )
+        raise RecipeError(f"quantization: ONNX has float32 and int8 here, not {quantization}")
     if reason := onnx.missing():
         raise UserError(f"export: {reason}")
     model = run.model(checkpoint)

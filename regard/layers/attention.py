@@ -179,7 +179,8 @@ def attend_to(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"] | None:
 
 def _short(states: Tensor, keys: int) -> bool:
     """Whether the kernel for short sequences is the one to take; it has no weights to show."""
-    return not watched() and short_attention.suits(states, keys)
+    traced = watched() or torch.onnx.is_in_onnx_export()
+    return not traced and short_attention.suits(states, keys)
 
 
 def _bias(mask: Tensor | None) -> Tensor | None:

@@ -9,7 +9,7 @@ So to choose among hypotheses is to choose among rows of h ∈ ℝᴿˣᴺ: no k
 may have read unlike numbers of tokens: places that a sentence has less than another are hidden.
 
 Places are preallocated and filled in turn. When they are used up, those that no hypothesis goes
-through any more are dropped, and there are half as many more as are needed.
+through any more are dropped, and there are a quarter more than are needed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +158,7 @@ class Past(NamedTuple):
         if self.room is not None and self.room.fits(self.places, new):
             return self
         past, caches = self._squeezed()
-        room = Room(caches, max(LEAST, (past.places + new) * 3 // 2))
+        room = Room(caches, max(LEAST, (past.places + new) * 5 // 4))
         return past._replace(fixed=(), room=room)
 
     def write(self, layer: int, new: Float[Tensor, "2 B H _ K"]) -> Cache:

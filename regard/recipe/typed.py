@@ -126,7 +126,10 @@ def typed(hint: Any, value: Any, key: str, place: Place, limits: Any = None) -> 
         return section(typing.cast(type, hint), value, key, place)
     if origin in (typing.Union, types.UnionType):
         present = [a for a in arguments if a is not type(None)]
-        return typed(present[0], value, key, place)
+        chosen = next((a for a in present if type(value) is a), present[0])
+        if len(present) > 1 and type(value) is not chosen:
+            raise _wrong(hint, value, key, place)
+        return typed(chosen, value, key, place)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise _wrong(hint, value, key, place)
@@ -184,7 +187,7 @@ def describe(hint: Any) -> str:
     if origin is tuple:
         return "a list, each item " + describe(arguments[0])
     if origin in (typing.Union, types.UnionType):
-        return describe(next(a for a in arguments if a is not type(None)))
+        return " or ".join(describe(a) for a in arguments if a is not type(None))
     names = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
     return names.get(hint, "a path" if hint is Path else "a section of its own")
 

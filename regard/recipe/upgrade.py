@@ -25,6 +25,7 @@ RENAMED = {
     "data.too_long": "data.on_too_long",
     "data.broken": "data.on_bad_line",
     "data.empty": "data.on_empty",
+    "data.separator": "data.delimiter",
     "tokenizer.size": "tokenizer.vocabulary",
     "tokenizer.minimum": "tokenizer.min_frequency",
     "pairs.both_ways": "pairs.both_directions",

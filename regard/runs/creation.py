@@ -163,8 +163,9 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
 
 def _plan(folder: Path, recipe: Recipe, task: Task) -> None:
     """Say in the run's recipe how many updates its limits and intervals are."""
-    epoch = sum(1 for _ in first_epoch(task.batches(recipe.seed)))
-    planned = replace(recipe, train=recipe.train.planned(epoch))
+    train = recipe.train
+    epoch = sum(1 for _ in first_epoch(task.batches(recipe.seed))) if train.epochs else 0
+    planned = replace(recipe, train=train.planned(epoch))
     whole_file.write(folder / manifest.HIDDEN_RECIPE, config.dump(planned))
 
 

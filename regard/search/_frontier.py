@@ -188,7 +188,11 @@ class Frontier(Generic[S]):
     def _log_probs(self, logits: Float[Tensor, "B W V"]) -> Float[Tensor, "B W V"]:
         given = [s.prefix[s.age] if s.forced else -1 for s in self.working]
         if max(given) < 0:
-            return self._allowed(logits).log_softmax(-1)
+            allowed = self._allowed(logits)
+            if not allowed.is_cpu:
+                return allowed.log_softmax(-1)
+            # In place: of many sentences this is the largest tensor that there is.
+            return torch.log_softmax(allowed, -1, out=allowed)
         free = self._allowed(logits.clone())
         # A forced token stands alone, but has the probability that it has among all tokens.
         token = self.tensor(given)[:, None, None]

@@ -122,9 +122,9 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
             continue  # they may have no place for a token
         log_probs, trees = frontier.read(), frontier.working  # (B, W, V)
         totals = frontier.tensor([tree.totals for tree in trees])
-        candidates = (values.tolist() for values in _candidates(totals, log_probs))  # (B, C)
-        size = log_probs.shape[2]
-        rows = zip(trees, *candidates, strict=True)
+        candidates, size = _candidates(totals, log_probs), log_probs.shape[2]  # (B, C)
+        del log_probs  # or it would be there still when the next is made
+        rows = zip(trees, *(values.tolist() for values in candidates), strict=True)
         grown = [tree.grow(*row, size) for tree, *row in rows]
         for observer in _observers.get():
             for tree in trees:

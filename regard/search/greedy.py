@@ -74,6 +74,7 @@ def walk(
         log_probs, texts = frontier.read(), frontier.working  # (B, W, V)
         tokens = choose(log_probs, frontier)  # (B, W)
         chances = log_probs.gather(-1, tokens[..., None])[..., 0]
+        del log_probs  # or it would be there still when the next is made
         rows = zip(texts, tokens.tolist(), chances.tolist(), strict=True)
         going = [text.goes_on(*row) for text, *row in rows]
         history.add(frontier.advance(going))

@@ -55,7 +55,7 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
 
     def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier[Texts]) -> Int[Tensor, "B W"]:
         keys = [(text.draw, text.age) for text in frontier.working]
-        number, age = torch.split(torch.tensor(keys, device=place), 1, 1)  # (B, 1)
+        number, age = torch.tensor(keys, device=place)[:, None].unbind(2)  # (B, 1)
         sample = torch.arange(log_probs.shape[1], device=place)
         chance = uniform(config.seed, number, sample, age)
         return draw(distribution(log_probs, config), chance).to(log_probs.device)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from regard.data.files import called
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
+from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
@@ -80,7 +81,7 @@ class Task(Protocol):
         ...
 
 
-class FolderTask:
+class FolderTask(InTables):
     """What tasks share whose fields and stores lie in a run's folder."""
 
     predict_options = frozenset[str]()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard import plots
 from regard.data import batching, files, tokenizers
-from regard.data.held_out import ByContent
+from regard.data.held_out import ByLabel
 from regard.data.labelled import texts
 from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
@@ -54,7 +54,7 @@ class Config:
     """The texts. Columns are the label's and the text's, in this order."""
     source: Annotated[Part, Room("fields", "text")]
     """What has labels: text, or another kind of field."""
-    held_out: ByContent
+    held_out: ByLabel
     """What is kept from learning, where no files are named for it."""
     labels: labels.Config
     """What labels are like."""
@@ -97,7 +97,7 @@ def _read(
     """The examples of a part's own files."""
     data, between = config.data, config.labels.between
     paths = data.paths(part)
-    for row in texts(paths, data.columns, policy, report, header=data.header, separator=between):
+    for row in texts(paths, data.columns, policy, report, separator=between, **data.layout):
         value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))
@@ -105,6 +105,8 @@ def _read(
 
 class Task(FolderTask):
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
+
+    said, usual_columns = "label", {"label": "label", "text": "text"}
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
@@ -136,7 +138,8 @@ class Task(FolderTask):
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
-        found, sizes = np.zeros((len(rows), len(self.names))), [*map(self.source.length, rows)]
+        found = np.zeros((len(rows), len(self.names)))
+        sizes = [len(row[self.source.name]) for row in rows]
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):

@@ -20,7 +20,8 @@ from torch import Tensor
 from regard.data import batching, series, windows
 from regard.data.files import called
 from regard.data.series import Series
-from regard.decoding.forecasts import Forecaster, Forecasts, Intervals, read
+from regard.decoding.forecasts import Forecaster, Forecasts, read
+from regard.decoding.intervals import Intervals, conformal
 from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.series import Plan, Stored
@@ -130,21 +131,32 @@ class Task:
 
     def by(self, model: Model) -> Forecaster:
         """What forecasts with a model."""
-        return Forecaster(model, self.window, self.past.name)
+        restless = self.config.intervals.width == "window"
+        return Forecaster(model, self.window, self.past.name, restless)
 
     def judge(
-        self, model: Model, part: str, steps: int, *, paths: int = 0, batch: int = 64
+        self,
+        model: Model,
+        part: str,
+        steps: int,
+        *,
+        paths: int = 0,
+        batch: int = 64,
+        restless: bool = True,
     ) -> Forecasts:
-        """Forecasts for every window of a part."""
+        """Forecasts for every window of a part; `restless` = False: all as wide as each other."""
         values, starts = self.stored.values(part), self.stored.starts(part, steps)
-        return self.by(model).judge(values, starts, steps, paths=paths, batch=batch)
+        by = self.by(model)
+        by = replace(by, restless=by.restless and restless)
+        return by.judge(values, starts, steps, paths=paths, batch=batch)
 
     def validate(self, model: Model) -> dict[str, float]:
-        """Squared and absolute errors over the horizon; −log p of a block."""
+        """Squared and absolute errors over the horizon; −log p of a block, whose σ nobody has
+        calibrated yet."""
         if not self.plan.has("validation"):
             return {}
         window, reach = self.window, self.config.intervals.reach
-        found = self.judge(model, "validation", window.steps)
+        found = self.judge(model, "validation", window.steps, restless=False)
         figures = found.figures(reach)
         spread = [float(x.std(0, correction=0).mean()) for x in (found.mean, found.future)]
         if window.steps < window.horizon:
@@ -153,15 +165,15 @@ class Task:
         return {name: figures[name] for name in metrics(self.config)} | health.constant(*spread)
 
     def calibrate(self, model: Model) -> dict[str, float]:
-        """d_j = √mean z_j² with the validation part's z = (y − μ) / σ: the likeliest d."""
+        """d_j = q_j / z: so that μ ± z σ covers its level of the validation part
+        (`decoding/intervals.py`)."""
         if not self.plan.has("validation"):
             return {}
         head: Any = model.head
-        reach = self.config.intervals.reach
+        reach, level = self.config.intervals.reach, self.config.intervals.level
         found = self.judge(model, "validation", self.window.steps)
-        shared = (0, 2) if self.window.independent else (0,)
-        mean = found.distance().square().mean(shared, keepdim=True)
-        factor = mean.sqrt().clamp(min=1e-6)  # (1, T, C), or (1, T, 1)
+        far = conformal(found.distance().abs(), level, shared=self.window.independent)
+        factor = (far / reach).clamp(min=1e-6)  # (1, T, C), or (1, T, 1)
         with torch.no_grad():
             head.deviation.mul_(factor.flatten().to(head.deviation))
         after = found._replace(deviation=found.deviation * factor)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import batching, files, stream, tokenizers
+from regard.data import batching, files, stream, tokenizers, wrap
 from regard.data.batching import by_length
 from regard.data.held_out import ByPlace
 from regard.data.readers import Policy, Report
@@ -118,9 +118,10 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
     data, running = config.data, config.unit == "stream"
     policy = replace(policy, empty="keep") if running else policy
     for path in data.paths(part):
-        rows = parallel([path], data.columns or ("text",), policy, report, header=data.header)
-        for number, line in rows:
-            yield Example((path,), number, line)
+        rows = parallel([path], data.columns or ("text",), policy, report, **data.layout)
+        for number, (line,) in rows:
+            for piece in wrap.lines(line, data.wrap if running else 0):
+                yield Example((path,), number, (piece,))
     if running:
         report.counts.pop("empty text", None)  # seen, but not left out
         report.findings.pop("empty text", None)
@@ -128,6 +129,8 @@ def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> I
 
 class Task(FolderTask):
     """A language model whose tokenizer and store lie in a run's folder."""
+
+    said, usual_columns = "continuation", {"target": "text"}
 
     config: Config
     predict_options = frozenset({"length"})

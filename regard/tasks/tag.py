@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from regard import plots
-from regard.data import batching, files, tokenizers
+from regard.data import batching, files, tokenizers, wrap
 from regard.data.held_out import ByContent
 from regard.data.labelled import sentences
 from regard.data.labels import TRAINING, UNKNOWN
 from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
-from regard.decoding.tagging import Tagged, Tagger, states
+from regard.decoding.tagging import Tagged, Tagger, entities, states
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan
 from regard.examples.stored import Stored, collate
@@ -101,12 +101,18 @@ def plan(config: Config) -> Plan:
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The sentences of a part's own files."""
     data, real = config.data, config.labels.kind == "real"
-    for each in sentences(data.paths(part), data.columns, policy, report, part, real=real):
-        yield Example((each.path,), each.line, (each.value, each.labels))
+    columns, between = tuple(map(str, data.columns)), data.delimiter
+    paths = data.paths(part)
+    for each in sentences(paths, columns, policy, report, part, real=real, delimiter=between):
+        for place in wrap.sentences(each.value, data.wrap):
+            yield Example((each.path,), each.line, (each.value[place], each.labels[place]))
 
 
 class Task(FolderTask):
     """Tagging whose tokenizer, tags and stores lie in a run's folder."""
+
+    said, listed, usual_columns = "tags", True, {"words": "words", "tags": "tags"}
+    predict_options = frozenset({"split"})
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
@@ -176,18 +182,27 @@ class Task(FolderTask):
     # Using what was learnt
 
     def predict(
-        self, model: Model, inputs: Sequence[str], search: Part, *, batch: int = 64, first: int = 0
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        first: int = 0,
+        split: bool = False,
     ) -> Iterator[Prediction]:
-        """Exactly one output per input, in order, and in it exactly one tag per word.
-
-        A sentence with more tokens than `data.max_length` is read in parts, and its status says so.
-        """
-        found = [self.source.parse(line) for line in inputs]
+        """Exactly one output per input, in order, and in it exactly one tag per word; with `split`,
+        punctuation parts from words first. A sentence with more tokens than `data.max_length` is
+        read in parts, and its status says so."""
+        places = [self.source.places(line, split=split) for line in inputs]
+        pairs = zip(inputs, places, strict=True)
+        found = [tuple(line[a:b] for a, b in each) for line, each in pairs]
         rows = self.source.encode(found)
-        for sentence, row, said in zip(
-            found, rows, self.tagger.tag(model, rows, batch), strict=True
-        ):
-            yield self._prediction(sentence, row, said)
+        tagged = self.tagger.tag(model, rows, batch)
+        for line, where, *each in zip(inputs, places, found, rows, tagged, strict=True):
+            made = self._prediction(*each)
+            spans = entities(line, where, made.tokens, self.tags.names)
+            yield replace(made, offsets=where, entities=spans)
 
     def _prediction(self, sentence: Sequence[str], row: Row, said: Tagged) -> Prediction:
         if not sentence:

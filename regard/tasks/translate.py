@@ -89,7 +89,10 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("evaluation.metrics: 'nbest' needs a beam search with search.nbest > 1")
     config.held_out.check(config.data)
     if recipe.train.patience and not config.held_out.has(config.data, "validation"):
-        raise RecipeError("train.patience: it counts validations, but there is no validation part")
+        raise RecipeError(
+            "train.patience: it counts validations, but there are none: name data.validation, "
+            "or give held_out.validation a share"
+        )
     check_choices(config.output.choices != "", config.search)
     pairs.check_files(config.data)
     # A table of positions must be as long as what the data and the output's bound allow.
@@ -144,12 +147,14 @@ def plan(config: Config) -> Pairs:
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The pairs of a part's files, which have a line for each; or a file for both."""
     data, paths = config.data, tuple(config.data.paths(part))
-    for line, pair in parallel(paths, data.columns or SIDES, policy, report, header=data.header):
+    for line, pair in parallel(paths, data.columns or SIDES, policy, report, **data.layout):
         yield Example(paths, line, pair)
 
 
 class Task(FolderTask):
     """A translation task whose tokenizers and stores lie in a run's folder."""
+
+    said, usual_columns = "translation", {"source": "source", "target": "target"}
 
     config: Config
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})

@@ -90,7 +90,7 @@ def lines(file: Path | None, *, strict: bool = False) -> Iterator[str]:
     from regard.data.readers import opened
     from regard.errors import UserError
 
-    source: AbstractContextManager[Any] = opened(file) if file else nullcontext(_standard_input())
+    source: AbstractContextManager[Any] = opened(file) if file else nullcontext(standard_input())
     with source as stream:
         for number, raw in enumerate(stream, 1):
             if number == 1:
@@ -105,7 +105,8 @@ def lines(file: Path | None, *, strict: bool = False) -> Iterator[str]:
                 yield ""
 
 
-def _standard_input() -> Iterator[bytes]:
+def standard_input() -> Iterator[bytes]:
+    """Its lines; what goes wrong names it."""
     try:
         yield from sys.stdin.buffer
     except OSError as error:
@@ -122,3 +123,8 @@ def one_line(task: Any, text: str) -> str:
 def say(value: Any) -> None:
     """A line of text, or of JSON, on standard output."""
     print(value if isinstance(value, str) else checked.written(value), flush=True)
+
+
+def unfinished_key(found: Any) -> dict[str, Any]:
+    """What JSON says of a run that is not at its end: {"unfinished": {"update": 400, …}}."""
+    return {} if found is None else {"unfinished": found.as_dict()}

@@ -12,7 +12,7 @@ from regard.decoding.translation import cross_attention
 from regard.examples.stored import collate
 from regard.plots import drawing
 from regard.recipe import checked
-from regard.runs import Run
+from regard.runs import Run, state
 from regard.verbs import display
 
 SAMPLES = 10
@@ -26,7 +26,9 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
     name = f"phrasebook-{languages}"
     with display.waiting("writing the phrasebook"):
         catalogue.get(name)
-    folder = to or front.free_folder(f"demo-{languages}")
+    for record in [] if to else state.check_rerun(f"demo-{languages}", (), "demo"):
+        display.warn(record["text"])
+    folder = to or state.free_folder(f"demo-{languages}")
     _, recipe = front.prepared("phrasebook", [f"data.set={name}"], folder)
     with display.waiting(f"preparing the data in {folder}"):
         run = Run.create(folder, recipe)

@@ -18,8 +18,10 @@ from regard.recipe.parts import resume, with_parts
 
 if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.checks.findings import Finding
+    from regard.front import Predictor
     from regard.metrics import Comparison, Score
     from regard.runs import Run
+    from regard.runs.state import Unfinished
     from regard.train.progress import Progress
 
     Screen = tuple[Callable[[dict[str, Any]], None], Callable[[Progress], None]]
@@ -134,6 +136,28 @@ def summary(run: "Run", progress: "Progress") -> None:
         )
 
 
+def notes(predictor: "Predictor") -> None:
+    """What is to be said of a model before it is used."""
+    for line in predictor.notes:
+        warn(line)
+    unfinished(predictor.unfinished)
+
+
+def unfinished(found: "Unfinished | None") -> None:
+    """Say that a run is not at its end."""
+    if found is not None:
+        warn(str(found))
+
+
+def statuses(found: Sequence[str]) -> None:
+    """Say of how many inputs not all could be read."""
+    from regard.decoding.prediction import WARNED
+
+    for status, what in WARNED.items():
+        if count := found.count(status):
+            warn(f"{count:,} of {len(found):,} inputs: {what}")
+
+
 def scores(
     run: Path,
     part: str,
@@ -141,11 +165,12 @@ def scores(
     comparison: "Comparison | None",
     *,
     as_json: bool,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Scores with their signatures."""
+    """Scores with their signatures; in JSON, with `more`."""
     if as_json:
         table = {n: {"score": s.value, "signature": s.signature} for n, s in found.items()}
-        output: dict[str, Any] = {"run": str(run), "part": part, "scores": table}
+        output: dict[str, Any] = {"run": str(run), "part": part, **(more or {}), "scores": table}
         if comparison is not None:
             output["comparison"] = comparison.as_dict()
         print(checked.written(output))

@@ -2,14 +2,18 @@
 
 import ast
 import dataclasses
+import difflib
 import inspect
+import re
+import shutil
 import textwrap
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from regard.recipe import defaults
+from regard.errors import RecipeError
+from regard.recipe import defaults, upgrade
 from regard.recipe.config import describe, flat, room_of
 from regard.recipe.model_section import SEVERAL, sections_of
 from regard.recipe.parts import ROOMS, Training, kinds, module
@@ -21,7 +25,8 @@ INTRODUCTION = """\
 A recipe is a TOML file. `task` says what is learnt; the sections of the task, the model and the
 trainer follow. Any key can be changed on the command line: `regard train x.toml train.updates=100`.
 Where a section has a `kind`, the kind decides which other keys it has. `regard keys TASK` prints
-what follows here. Defaults that suit a task and the kind of its model stand in a table at its head,
+what follows here; `regard keys warmup` searches names and meanings, `regard keys tag dropout` those
+of one task. Defaults that suit a task and the kind of its model stand in a table at its head,
 and come before the default of the key itself.
 
 Paths in a recipe are relative to the file that it is in, those on the command line to the working
@@ -44,14 +49,18 @@ class Section(NamedTuple):
     header: str
     kind: str
     help: str
-    keys: list[Key]
+    keys: Sequence[Key]
+    inside: bool = False
+    """Whether it is the section around this one that is of that kind."""
+    tasks: tuple[str, ...] = ()
+    """Those that have it, where not all do: of a search alone."""
 
     def needs(self, before: str, quote: str) -> str:
         """Of which kind the section is, or that around it; nothing where it does not matter."""
         if not self.kind:
             return ""
         around = self.header.rpartition(".")[0]
-        where = "" if self.keys[0].name == "kind" else f" in {quote}[{around}]{quote}"
+        where = f" in {quote}[{around}]{quote}" if self.inside else ""
         return f'{before}kind = "{self.kind}"{where}'
 
 
@@ -62,7 +71,7 @@ def sections(task: str) -> Iterator[Section]:
 
     defining = module("tasks", task)
     top = [
-        Key("task", "a text", "", "Which task: " + ", ".join(kinds("tasks"))),
+        Key("task", "a string", "", "Which task: " + ", ".join(kinds("tasks"))),
         Key("seed", "an integer ≥ 0", "1", "Another seed, another order, other weights."),
     ]
     yield Section("", "", "", top)
@@ -105,14 +114,26 @@ def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
         config = module(room, kind).Config
         found = list(_walk(config, header))
         text = inspect.getdoc(config) or ""
-        first = Key("kind", "a text", f'"{default}"', f"This section describes {kind}.")
+        first = Key("kind", "a string", f'"{default}"', f"{kind}: {_about(room, kind)}")
         own = [key for section in found if section.header == header for key in section.keys]
         if room in ROOMS.values():
             [common] = _walk(Training, header)
             own += [key for key in common.keys if key.name in training_keys(config)]
         yield Section(header, kind, text, [first, *own])
         inner = (section for section in found if section.header != header)
-        yield from (section._replace(kind=section.kind or kind) for section in inner)
+        yield from (s if s.kind else s._replace(kind=kind, inside=True) for s in inner)
+
+
+def _about(room: str, kind: str) -> str:
+    """What a kind is: the first paragraph of its file, or what its Config says."""
+    part = module(room, kind)
+    text = inspect.getdoc(part) or inspect.getdoc(part.Config) or "a part of your own."
+    first = re.sub(
+        rf"^(An? )?{kind}: ", "", " ".join(text.partition("\n\n")[0].split()), flags=re.I
+    )
+    return (
+        first if first[:2].strip().isupper() and first[1] != " " else first[0].lower() + first[1:]
+    )
 
 
 def attribute_docstrings(config: type) -> dict[str, str]:
@@ -132,16 +153,109 @@ def attribute_docstrings(config: type) -> dict[str, str]:
     return found
 
 
-def as_text(found: Iterator[Section]) -> str:
-    """For a terminal."""
+def of_task(task: str) -> Iterator[Section]:
+    """The sections of a task, with the defaults that it has by the kind of its model."""
+    defining = module("tasks", task)
+    tables = {kind: flat(table) for kind, table in defaults.of(defining).items()}
+    everywhere, main = tables.pop("all", {}), f"model.{defaults.main_part(defining)}"
+    for section in sections(task):
+        keys = []
+        for key in section.keys:
+            name = f"{section.header}.{key.name}".lstrip(".")
+            by_kind = {kind: table[name] for kind, table in tables.items() if name in table}
+            any_kind = _shown(everywhere[name]) if name in everywhere else key.default
+            if section.header == main and section.kind and key.name != "kind":
+                usual = everywhere.get(f"{main}.kind") == section.kind
+                default = any_kind if usual else key.default
+                if section.kind in by_kind:
+                    default = _shown(by_kind[section.kind])
+            else:
+                others = ", ".join(f"{kind}: {_shown(value)}" for kind, value in by_kind.items())
+                default = f"{any_kind} ({others})" if others else any_kind
+            keys.append(key._replace(default=default))
+        yield section._replace(keys=keys)
+
+
+def search(words: Sequence[str], tasks: Sequence[str]) -> tuple[list[Section], bool]:
+    """The keys of some tasks that have all words in their names, or else in their meanings, and
+    whether it is the names. What several tasks share comes once."""
+    for match in (_named, _means):
+        found: dict[tuple[Section, Key], list[str]] = {}
+        for task in tasks:
+            for section in of_task(task):
+                bare = section._replace(help="", keys=())
+                for key in section.keys:
+                    if all(match(_plain(word), section.header, key) for word in words):
+                        found.setdefault((bare, key), []).append(task)
+        made: dict[Section, list[Key]] = {}
+        for (bare, key), having in found.items():
+            some = () if len(having) == len(tasks) else tuple(having)
+            made.setdefault(bare._replace(tasks=some), []).append(key)
+        if made:
+            return [bare._replace(keys=tuple(keys)) for bare, keys in made.items()], match is _named
+    return [], False
+
+
+def _named(word: str, header: str, key: Key) -> bool:
+    """Whether a key, or its section, has a word in its name, here or in other toolkits."""
+    name = f"{header}.{key.name}".lstrip(".")
+    elsewhere = upgrade.ELSEWHERE.get(name, "").split()
+    return word in _plain(name) or word in map(_plain, elsewhere)
+
+
+def _means(word: str, header: str, key: Key) -> bool:
+    """The same, or in its meaning, where a word begins so."""
+    return _named(word, header, key) or bool(re.search(rf"\b{re.escape(word)}", _plain(key.help)))
+
+
+def _plain(text: str) -> str:
+    """Warm-up, warm_up and warmup are one word."""
+    return text.casefold().replace("_", "").replace("-", "")
+
+
+def asked(words: Sequence[str]) -> list[Section]:
+    """What `regard keys` shows: all keys of a task, or those of one or all tasks that have the
+    words."""
+    tasks = kinds("tasks")
+    task, rest = (words[0], words[1:]) if words and words[0] in tasks else ("", words)
+    if not rest:
+        return list(of_task(task or "translate"))
+    found, named = search(rest, [task] if task else tasks)
+    close = difflib.get_close_matches(rest[0], tasks, 1, 0.8)
+    if found and (named or not close):
+        return found
+    known = {key.name for each in tasks for section in sections(each) for key in section.keys}
+    near = close or difflib.get_close_matches(rest[0], sorted(known), 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"the tasks are {', '.join(tasks)}"
+    what = f"no key{f' of {task}' if task else ''} has {' and '.join(map(repr, rest))}"
+    raise RecipeError(f"keys: {what} in its name or meaning; {hint}")
+
+
+def as_text(found: Iterable[Section], width: int = 0) -> str:
+    """For a terminal, whose width is taken if none is given."""
+    width = width or min(shutil.get_terminal_size((100, 24)).columns, 120)
     lines: list[str] = []
     for section in found:
         if section.header:
-            lines += ["", f"[{section.header}]{section.needs('    ', '')}"]
+            tasks = f"    ({', '.join(section.tasks)})" if section.tasks else ""
+            lines += ["", f"[{section.header}]{section.needs('    ', '')}{tasks}"]
         for key in section.keys:
             default = f", default {key.default}" if key.default else ""
-            lines += [f"  {key.name:<14} {key.help}", f"  {'':<14} ({key.wanted}{default})"]
+            name = f"  {key.name:<14} "
+            text = " ".join(key.help.split())
+            for each in (text, f"({key.wanted}{default})"):
+                lines += _indented(each, name, width)
+                name = " " * 17
     return "\n".join(lines).strip("\n")
+
+
+def _indented(text: str, first: str, width: int) -> list[str]:
+    """A text behind the name of its key; further lines begin where the text does. Words are kept
+    whole."""
+    return textwrap.wrap(
+        text, max(width, 40), initial_indent=first, subsequent_indent=" " * 17,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def as_markdown(task: str) -> str:

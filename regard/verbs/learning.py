@@ -43,7 +43,7 @@ def train(
     Args:
         recipe: A recipe's file, or the name of a shipped one.
         overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
-        to: The folder of the new run; runs/NAME otherwise.
+        to: The folder of the new run; otherwise runs/NAME, or runs/NAME-2 if that is finished.
         resume: A run to go on with, exactly where it stopped.
         start_from: A run whose whole model (weights and tokenizers) is trained on. For single parts
             of it, name the run in the recipe: model.encoder.weights=runs/mine.
@@ -58,7 +58,7 @@ def train(
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
     from regard import front, runs
-    from regard.runs import preparing
+    from regard.runs import preparing, state
     from regard.verbs import display
 
     add_parts(parts)
@@ -75,8 +75,10 @@ def train(
     else:
         assert recipe is not None
         folder, loaded = front.prepared(recipe, overrides, to)
+        said = [] if to else state.check_rerun(recipe, overrides)
         with display.waiting(f"preparing the data in {folder}"):
             run, warnings = front.create(folder, loaded, given)
+        warnings = [*said, *warnings]
     with display.training(run, as_json=json) as (show, tick):
         for warning in warnings:
             show(warning)

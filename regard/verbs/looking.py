@@ -1,9 +1,9 @@
 """Verbs that show: inspect, data, keys."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, UseAppendAction, arg
 
 from regard.console import streams
 from regard.errors import RecipeError, UserError
@@ -18,6 +18,7 @@ from regard.verbs.common import (
     add_parts,
     own_process,
     say,
+    unfinished_key,
     whole_file,
 )
 
@@ -27,7 +28,7 @@ def inspect(
     texts: Positional[tuple[str, ...]] = (),
     *,
     output: Path = Path("inspect.html"),
-    compare: tuple[Path, ...] = (),
+    compare: Annotated[UseAppendAction[tuple[Path, ...]], arg(aliases=("--with",))] = (),
     replay: Flag = False,
     without_head: tuple[str, ...] = (),
     heads: Flag = False,
@@ -54,13 +55,14 @@ def inspect(
       regard inspect runs/mine "a dog runs ." "two men sit ." --output dogs.html --svg figures
       regard inspect runs/mine "a dog runs ." --without-head cross.1.3
       regard inspect runs/mine "a dog runs ." --replay
-      regard inspect runs/mine "a dog runs ." --compare runs/other
+      regard inspect runs/mine --with runs/other "a dog runs ."
       regard inspect runs/mine --heads
 
     Args:
         texts: What the model is to read.
         output: The file to write.
-        compare: Other runs, shown side by side with the first.
+        compare: Another run, shown side by side with the first, with a map of the difference; once
+            for each run.
         replay: Every checkpoint of the run, to be moved through by a slider.
         without_head: Heads to switch off: KIND.LAYER.HEAD, KIND being encoder, decoder or cross.
         heads: Survey all attention heads: where they look and what it costs to be without each.
@@ -75,7 +77,7 @@ def inspect(
     """
     from regard.inspect import pictures, report
     from regard.inspect.survey import survey
-    from regard.runs import Run
+    from regard.runs import Run, state
     from regard.verbs import display
 
     add_parts(parts)
@@ -83,11 +85,19 @@ def inspect(
         streams.check_place(output)
     own_process()
     opened = Run(run)
+    others = [*map(Run, compare)]
+    found = [state.unfinished_at(each, checkpoint) for each in (opened, *others)]
+    for each in found:
+        display.unfinished(each)
+    mark = unfinished_key(found[0])
     if heads and not texts:
         with display.waiting("looking at heads"):
             seen = survey(opened, sentences=sentences, checkpoint=checkpoint, device=device)
-        say(seen.as_dict()) if json else display.columns(*seen.table())
+        say(seen.as_dict() | mark) if json else display.columns(*seen.table())
         return
+    for text in texts:
+        if len(text) < 200 and (Path(text) / "manifest.json").is_file():
+            raise UserError(f"{text} is a run, not a text: to show it as well, say --with {text}")
     if opened.task.reads_files:
         texts = tuple(whole_file(Path(text)) for text in texts)
         target = whole_file(Path(target)) if target else None
@@ -97,11 +107,11 @@ def inspect(
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):
-        made = report.build([opened, *map(Run, compare)], texts, options)
+        made = report.build([opened, *others], texts, options)
         written = [report.write(output, made)]
         for folder, suffix in ((png, "png"), (svg, "svg")):
             written += pictures.write(folder, suffix, made) if folder else []
-    say({"files": [str(path) for path in written]} if json else str(written[0]))
+    say({"files": [str(path) for path in written], **mark} if json else str(written[0]))
 
 
 def data(
@@ -152,20 +162,23 @@ def _expanded(folder: Path) -> Path:
         raise UserError(f"--from {folder}: {error}") from None
 
 
-def keys(task: Positional[str] = "translate", *, json: Flag = False) -> None:
+def keys(words: Positional[tuple[str, ...]] = (), *, json: Flag = False) -> None:
     """Every key that a recipe may have: its meaning, its type, its default.
 
     Examples:
       regard keys
       regard keys language_model | less
+      regard keys dropout
+      regard keys translate warmup
 
     Args:
-        task: For which task.
+        words: A task, and words to search for in the names and meanings of its keys; words alone
+            search all tasks. Names of other toolkits (lr, vocab_size) are found, too.
         json: Machine-readable output on stdout.
     """
     from regard.verbs import keys as reference
 
-    found = reference.sections(task)
+    found = reference.asked(words)
     if json:
         say([{**s._asdict(), "keys": [k._asdict() for k in s.keys]} for s in found])
     else:

@@ -14,6 +14,7 @@ from regard.verbs.common import (
     add_parts,
     own_process,
     say,
+    unfinished_key,
 )
 
 
@@ -49,18 +50,21 @@ def export(
     """
     from dataclasses import asdict
 
-    from regard import runs
     from regard.interop.shipping import ship
+    from regard.runs import Run, state
     from regard.verbs import display
 
     add_parts(parts)
     own_process()
+    opened = Run(run)
+    unfinished = state.unfinished_at(opened, checkpoint)
+    display.unfinished(unfinished)
     with display.waiting(f"writing {folder}"):
-        found = ship(runs.Run(run), folder, to, quantization, checkpoint, shortlist=shortlist)
+        found = ship(opened, folder, to, quantization, checkpoint, shortlist=shortlist)
     for line in found.warnings:
         display.warn(f"{folder}: {line}")
     if json:
-        say({"folder": str(folder), **asdict(found)})
+        say({"folder": str(folder), **asdict(found), **unfinished_key(unfinished)})
     else:
         print(f"{folder}: {found.to}, {quantization}: {found.said}")
         if found.cost:

@@ -1,9 +1,6 @@
 """The page of `regard inspect`, in a real browser."""
 
-import importlib
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +11,8 @@ from regard.inspect import report
 from regard.inspect.blocks import Blocks
 from regard.runs import Run
 from tests import small_runs
+from tests.browser.conftest import Opened, find, texts
 
-# Where they must run, a browser that is missing is a failure: see .ci/run.
-REQUIRED = os.environ.get("REGARD_BROWSER") == "required"
-find = importlib.import_module if REQUIRED else pytest.importorskip
-playwright: Any = find("playwright.sync_api")
-axe: Any = find("axe_playwright_python.sync_playwright")
-CHROMIUM = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium") or ""
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-]  # fmt: skip
 pytestmark = pytest.mark.timeout(300)  # a browser among other tests may have to wait
 COMMON = {"tokens", "attribution", "states", "gradient", "embeddings"}
 VIEWS = {
@@ -37,87 +25,12 @@ VIEWS = {
     "forecaster": COMMON - {"tokens", "embeddings"} | {"numbers", "attention", "lens", "positions"},
 }
 EACH = pytest.mark.parametrize("kind", small_runs.FAMILIES)
-Opened = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
-    made: dict[str, Run] = {}
-
-    def run(kind: str) -> Run:
-        if kind not in made:
-            folder = tmp_path_factory.mktemp("runs") / kind
-            made[kind] = small_runs.make(kind, folder, (10, 20, 30) if kind == "lstm" else ())
-        return made[kind]
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def pages(
-    runs: Callable[[str], Run], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
-    """The page of each family, written once."""
-    written: dict[str, Path] = {}
-
-    def page(kind: str) -> Path:
-        if kind not in written:
-            options = report.Options(length=4, sentences=2 if kind == "transformer" else 0)
-            written[kind] = report.write(
-                tmp_path_factory.mktemp("pages") / f"{kind}.html",
-                report.build([runs(kind)], texts(kind), options),
-            )
-        return written[kind]
-
-    return page
-
-
-def texts(kind: str) -> list[str]:
-    task = small_runs.FAMILIES[kind][0]
-    return [small_runs.example(task), small_runs.SERIES if task == "forecast" else "a dog runs"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM:
-        reason = "no chromium: install it, or name it in REGARD_CHROMIUM"
-        pytest.fail(reason) if REQUIRED else pytest.skip(reason)
-    with playwright.sync_playwright() as play:
-        launched = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield launched
-        launched.close()
-
-
-@pytest.fixture
-def opened(browser: Any) -> Iterator[Opened]:
-    """Opens a file; in the end nothing may have gone wrong or been asked of any network."""
-    faults: list[str] = []
-    contexts = []
-
-    def open_(path: Path, view: str = "", **options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
-        page.on("console", lambda message: faults.append(f"console: {message.text}"))
-        page.on(
-            "request",
-            lambda request: None if request.url.startswith("file:") else faults.append(request.url),
-        )
-        page.goto(f"{path.as_uri()}#{view}")
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_
-    for context in contexts:
-        context.close()
-    assert faults == []
 
 
 def show(page: Any, view: str) -> None:
     """Open a view and wait until it is drawn."""
     page.click(f"#tab-{view}")
-    page.wait_for_selector("#panel :is(canvas, svg, table)")
+    page.wait_for_selector("#panel :is(canvas, svg, table, .chances li)")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.wait_for_timeout(40)
 
@@ -140,7 +53,9 @@ def drawn(page: Any) -> bool:
     canvases = page.query_selector_all("#panel figure canvas.map")
     if any(canvas.evaluate(COLOURS) < 3 for canvas in canvases):
         return False
-    marks = page.query_selector_all("#panel :is(svg polyline, svg circle, svg rect, tbody tr)")
+    marks = page.query_selector_all(
+        "#panel :is(svg polyline, svg circle, svg rect, tbody tr, .chances li)"
+    )
     return bool(canvases or marks)
 
 
@@ -216,18 +131,9 @@ def test_nothing_bars_the_way(kind: str, scheme: str, pages: Callable[[str], Pat
     page = opened(pages(kind), color_scheme=scheme, bypass_csp=True)
     for view in VIEWS[kind]:
         show(page, view)
-        found = axe.Axe().run(page).response["violations"]
+        found = find("axe_playwright_python.sync_playwright").Axe().run(page).response["violations"]
         told = [(v["id"], [node["html"][:120] for node in v["nodes"]][:3]) for v in found]
         assert told == [], view
-
-
-@pytest.mark.parametrize("kind", ["transformer", "lstm"])
-def test_a_narrow_screen_is_enough(kind: str, pages: Callable[[str], Path], opened: Opened):
-    page = opened(pages(kind), viewport={"width": 360, "height": 740})
-    for view in VIEWS[kind]:
-        show(page, view)
-        assert too_wide(page) <= 0, view
-        assert drawn(page), view
 
 
 def test_the_keyboard_is_enough(pages: Callable[[str], Path], opened: Opened):

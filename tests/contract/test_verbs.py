@@ -125,6 +125,9 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     files(tmp_path)
     Path("x.toml").write_text(toml(RECIPES[task], task))
+    named = RECIPES[task]["data"].values()
+    own = [name for each in named for name in ([each] if isinstance(each, str) else each)]
+    assert json.loads(verb("new", task, *own, "--quick", "--json"))["task"] == task
     found = json.loads(verb("doctor", "x.toml", "--json"))["findings"]
     assert not [each for each in found if each["severity"] == "error"]
     assert {"data.counts", "cost.time"} <= {each["code"] for each in found}
@@ -139,6 +142,11 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     Path("input.txt").write_text(given)
     said = verb("predict", "one", "input.txt")
     assert len(said.splitlines()) == (3 if task == "forecast" else 1)
+    if task != "forecast":
+        assert verb("predict", "one", given) == said
+        Path("table.csv").write_text(f"id,text\n7,{given}\n")
+        row = verb("predict", "one", "table.csv").splitlines()[1]
+        assert row.startswith(f"7,{given},") and said.strip() in row
     scored = verb("score", "one", "--part", "test", "--json")
     rows = [json.loads(line) for line in scored.splitlines()]
     assert rows

@@ -71,6 +71,13 @@ def sorted_side(corpus: Corpus) -> None:
     corpus["train.source"].sort()
 
 
+def shuffled_from(corpus: Corpus) -> None:
+    """The lines after the first eight hundred."""
+    rest = corpus["train.target"][800:]
+    random.Random(1).shuffle(rest)
+    corpus["train.target"][800:] = rest
+
+
 def swap(part: str) -> Callable[[Corpus], None]:
     def swapped(corpus: Corpus) -> None:
         source, target = lines_of(corpus, part)
@@ -213,6 +220,7 @@ FAULTS: list[tuple[Callable[[Corpus], None], str]] = [
     (shifted_between, "pairs.shifted"),
     (shuffled, "pairs.unrelated"),
     (sorted_side, "pairs.unrelated"),
+    (shuffled_from, "pairs.unrelated"),
     (swap("train"), "pairs.swapped"),
     (swap("validation"), "pairs.swapped"),
     (swap("test"), "pairs.swapped"),
@@ -250,6 +258,23 @@ ERRORS = {
 }  # fmt: skip
 
 
+EXACT: dict[Callable[[Corpus], None], tuple[str, str]] = {
+    copied: ("train.target:1", "120 of 1,200 pairs (10 %) of data.train"),
+    partly_leaked: ("test.source:", "50 of 250 examples (20 %) of data.test are in data.train"),
+    same_test: ("test.source:", "250 of 250 examples (100 %) of data.test are in data.validation"),
+    repeated: ("train.source:1201", "300 of 1,500 examples (20 %) of data.train"),
+    empty: ("train.target:1", "12 of 1,200 lines (1 %) of data.train"),
+    long: ("train.source:4", "1 of 1,200 lines (0.083 %) of data.train"),
+    control: ("train.source:1", "4 of 1,200 lines (0.33 %) of data.train"),
+    marks: (f"train.source:{MIDDLE + 1}", "1 of 1,200 lines (0.083 %) of data.train"),
+    invisible: ("train.target:1", "6 of 1,200 lines (0.5 %) of data.train"),
+    cyrillic: ("train.source:1", "8 of 1,200 lines (0.67 %) of data.train"),
+    escaped: ("train.target:1", "120 of 1,200 lines (10 %) of data.train"),
+    ratio: ("train.source:", "24 of 1,200 pairs (2 %) of data.train"),
+}
+"""Where a fault stands, and how much of it there is."""
+
+
 @pytest.fixture(scope="module")
 def phrases() -> Corpus:
     corpus: Corpus = {}
@@ -285,7 +310,8 @@ def examined(folder: Path, corpus: Corpus) -> list[Finding]:
     for name, lines in corpus.items():
         text = "".join(f"{line}\n" for line in lines)
         (folder / name).write_bytes(text.encode(encodings.get(name, "utf-8"), "replace"))
-    data = {part: [f"{part}.source", f"{part}.target"] for part in SIZES}
+    parts = dict.fromkeys(name.partition(".")[0] for name in corpus)
+    data = {part: [f"{part}.source", f"{part}.target"] for part in parts}
     return quick_check(
         config.from_table({"task": "translate", "data": {"folder": str(folder), **data}})
     )
@@ -308,6 +334,9 @@ def test_a_planted_fault_is_found(tmp_path, corpus, plant, code):
     swapped = code == "pairs.swapped"
     assert worst.severity == ("error" if plant in ERRORS or swapped else "warning")
     assert worst.place and worst.what and worst.advice
+    place, count = EXACT.get(plant, ("", ""))
+    assert worst.place.startswith(f"{tmp_path}/{place}" if place else "") and count in worst.what
+    assert worst.place.endswith(place) or place.endswith(":")
 
 
 @pytest.mark.parametrize("plant", [dropped, shifted, inserted, shifted_between])
@@ -318,6 +347,20 @@ def test_the_place_of_a_shift_is_told(tmp_path, corpus, plant):
     assert path.endswith("target")
     assert abs(int(line) - MIDDLE) <= 10
     assert len(found) == 1
+
+
+def test_the_line_from_which_on_a_side_is_shuffled(tmp_path, corpus):
+    shuffled_from(corpus)
+    [found] = [each for each in examined(tmp_path, corpus) if each.code == "pairs.unrelated"]
+    path, _, line = found.place.rpartition(":")
+    assert path == f"{tmp_path}/train.source" and abs(int(line) - 801) <= 20
+
+
+def test_of_two_parts_the_smaller_is_taken_to_be_swapped(tmp_path, corpus):
+    swap("test")(corpus)
+    found = examined(tmp_path, {n: c for n, c in corpus.items() if "validation" not in n})
+    [swapped] = [each for each in found if each.code == "pairs.swapped"]
+    assert swapped.place == f"{tmp_path}/test.source:1"
 
 
 def test_the_swapped_part_is_named(tmp_path, corpus):

@@ -94,7 +94,7 @@ def columns(path: Path, report: Report) -> Iterable[str]:
 
 
 def labelled(path: Path, report: Report, **options: str) -> Iterable[str]:
-    found = texts([path], ("label", "text"), SKIP, report, **options)  # type: ignore[arg-type]
+    found = texts([path], ("label", "text"), SKIP, report, **options)
     return ("|".join((*each.labels, each.value)) for each in found)
 
 

@@ -118,7 +118,7 @@ def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
         best = [max(p.probabilities.values()) for p in outputs if p.probabilities]
         assert chances == pytest.approx(best, abs=1e-4)
     assert said == [p.text.replace("\n", " ") for p in outputs]
-    assert len({*said}) > 2, "one answer for all would hide much"
+    assert len({*said}) > 1, "one answer for all would hide much"
 
 
 def test_a_folder_says_what_it_is(tmp_path: Path):

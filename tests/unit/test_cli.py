@@ -114,7 +114,7 @@ def test_the_overview_has_every_verb(call):
     [
         (("trian",), "did you mean 'train'?"),
         (("predcit", "x"), "did you mean 'predict'?"),
-        (("nonsense",), "there are train, "),
+        (("nonsense",), "there are new, "),
         (("train", "--resum", "x"), "--resume"),
         (("predict", "x", "--beam", "3"), "--beams"),
         (("predict", "x", "--lenght-penalty", "3"), "--length-penalty"),

@@ -19,10 +19,12 @@ from regard.checks import (
     examples,
     findings,
     labels,
+    misspelt,
     offsets,
     pairs,
     series as numbers,
     text,
+    whitespace,
 )
 from regard.checks.findings import KINDS, Finding
 from regard.doctor import cost, examination
@@ -99,7 +101,24 @@ def test_thresholds_of_the_documentation_are_those_of_the_code():
 
     told = {
         "data.repeated": [percent(examples.REPEATED), f"{examples.LONG} characters"],
-        "data.leaked": [percent(examples.LEAKED[1]), f"more than {examples.EVIDENCE}"],
+        "data.leaked": [
+            percent(examples.LEAKED[1]),
+            f"more than {examples.EVIDENCE}",
+            f"{examples.LONG} characters",
+            f"{examples.FREQUENT} times as frequent",
+        ],
+        "data.swapped": [
+            f"each {1 / labels.SWAPPED[0]:g} examples",
+            f"each {1 / labels.SWAPPED[1]:g},",
+            f"{labels.ENOUGH} examples",
+        ],
+        "text.whitespace": [percent(whitespace.LINES), percent(whitespace.MIXED)],
+        "labels.spelling": [
+            f"{misspelt.RARE} times",
+            f"{misspelt.CODES[1]} times",
+            f"at most {misspelt.CODES[0]}",
+            *(f"from {length}" for length in misspelt.LONG),
+        ],
         "data.known": [percent(examples.LEAKED[0]), f"{examples.LONG} characters"],
         "data.sampled": [f"{examination.FULL:,}", f"{examination.SHORT:,}"],
         "text.mojibake": [percent(text.OFTEN)],
@@ -202,7 +221,7 @@ def labelled(count: int, seed: int, names: tuple[str, ...] = ("good", "bad")):
 
 def test_clean_labels_have_no_error_and_no_warning(tmp_path):
     found = quick_check(classify(tmp_path, labelled(300, 1), labelled(200, 2)))
-    assert codes(found) == ["data.counts"]
+    assert codes(found) == ["data.parts", "data.counts"]
 
 
 def test_names_of_columns_are_no_example(tmp_path):
@@ -237,7 +256,7 @@ def test_names_of_columns_are_no_pair(first, warned, tmp_path):
 def test_the_beginning_of_a_sorted_file_says_nothing_of_labels(tmp_path, monkeypatch):
     recipe = classify(tmp_path, sorted(labelled(300, 1)), sorted(labelled(200, 2)))
     monkeypatch.setattr(examination, "SHORT", 100)
-    assert set(codes(quick_check(recipe))) == {"data.sampled", "data.counts"}
+    assert set(codes(quick_check(recipe))) == {"data.sampled", "data.counts", "data.parts"}
 
 
 @pytest.mark.parametrize(
@@ -304,8 +323,8 @@ def test_tags_that_training_lacks(tmp_path):
     found = quick_check(config.from_table({"task": "tag", "data": data}))
     [unseen] = [each for each in found if each.code == "labels.unseen"]
     assert unseen.severity == "error"
-    assert unseen.place == f"{tmp_path}/test.txt:1"
-    assert "'NUON'" in unseen.what
+    assert unseen.place == f"{tmp_path}/test.txt:2"
+    assert "the label 'NUON' was never seen" in unseen.what and "is 'NOUN' meant?" in unseen.what
 
 
 def test_a_line_without_its_tag_is_named(tmp_path):
@@ -325,7 +344,7 @@ def running(folder: Path, lines: list[str]) -> config.Recipe:
 def test_running_text_may_have_empty_and_equal_lines(tmp_path):
     chance = random.Random(1)
     lines = [line for _ in range(200) for line in (sentence(chance), "", "The same old story.")]
-    assert codes(quick_check(running(tmp_path, lines))) == ["data.counts"]
+    assert codes(quick_check(running(tmp_path, lines))) == ["data.parts", "data.counts"]
 
 
 def test_a_book_whose_end_is_in_another_script(tmp_path):

@@ -126,7 +126,7 @@ def test_norms_of_an_encoder(place: str) -> None:
 
 def test_what_enters_has_a_gradient_wherever_it_counts() -> None:
     """Rows of different lengths: behind its last target nothing of a row counts."""
-    net = language_model("rnn", rnn.Config(order="before"))
+    net = language_model("rnn", rnn.Config())
     batch = collate([[]] * 2, [[4, 5, 6], [7]])
     norms = gradient_norms(lambda: last_symbol(net, batch), "decoder.input")
     assert torch.equal(norms > 0, batch["target_mask"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from regard.errors import RecipeError
 from regard.recipe.parts import kinds
 from regard.recipe.values import Count
 from regard.verbs import keys
@@ -54,6 +55,72 @@ def test_types_and_defaults_are_shown():
     assert (heads.wanted, heads.default) == ("an integer ≥ 1 and ≤ 1,024", "8")
     train = sections["data", ""]["train"]
     assert (train.wanted, train.default) == ("a list, each item a string", "")
+
+
+def named(found: list[keys.Section]) -> list[str]:
+    return [f"{section.header}.{key.name}" for section in found for key in section.keys]
+
+
+def test_a_kinds_section_says_what_the_kind_is():
+    encoders = [s for s in keys.sections("tag") if s.header == "model.encoder" and s.kind]
+    about = {section.kind: section.keys[0].help for section in encoders}
+    assert about.keys() == {*kinds("encoders")}
+    assert about["rnn"].startswith("rnn: recurrent layers (LSTM, GRU")
+    assert about["bag"].startswith("bag: positions know nothing of each other")
+    assert not [text for text in about.values() if "describes" in text]
+
+
+def test_further_lines_are_indented():
+    key = keys.Key("size", "an integer", "3", "How large it is,\nin all directions.")
+    text = keys.as_text([keys.Section("data", "", "", [key])], width=40)
+    assert text.splitlines() == [
+        "[data]",
+        "  size           How large it is, in all",
+        "                 directions.",
+        "                 (an integer, default 3)",
+    ]
+
+
+def test_words_are_searched_for_in_names_before_meanings():
+    found = keys.asked(["warm-up"])
+    assert named(found) == ["train.schedule.warmup"]
+    assert found[0].tasks == ()  # all of them have it
+    assert named(keys.asked(["tag", "lr"])) == ["train.optimizer.learning_rate"]
+    assert named(keys.asked(["translate", "hypotheses", "followed"])) == ["search.beams"]
+    [beams] = keys.asked(["beams"])
+    assert beams.tasks == ("language_model", "translate")
+    assert keys.as_text([beams]).startswith(
+        '[search]    kind = "beam"    (language_model, translate)'
+    )
+    assert {section.header for section in keys.asked(["classify"])} >= {"data", "train"}
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["wamup"], "did you mean 'warmup'?"),
+        (["translat"], "did you mean 'translate'?"),
+        (["tag", "quantum"], "no key of tag has 'quantum' in its name or meaning"),
+    ],
+)
+def test_a_search_in_vain(words: list[str], hint: str):
+    with pytest.raises(RecipeError, match=hint.replace("?", r"\?")):
+        keys.asked(words)
+
+
+@pytest.mark.usefixtures("task_defaults")
+def test_defaults_are_those_of_the_task_and_of_the_kind(monkeypatch: pytest.MonkeyPatch):
+    table = {
+        "all": {"train": {"clip": 2.0}, "model": {"encoder": {"kind": "bag", "dropout": 0.2}}},
+        "rnn": {"train": {"clip": 3.0}, "model": {"encoder": {"layers": 7}}},
+    }
+    monkeypatch.setattr("regard.recipe.defaults.of", lambda task: table)
+    found = {(s.header, s.kind): {k.name: k for k in s.keys} for s in keys.of_task("tag")}
+    assert found["train", ""]["clip"].default == "2 (rnn: 3)"
+    assert found["model.encoder", "bag"]["dropout"].default == "0.2"
+    assert found["model.encoder", "bag"]["kind"].default == '"bag"'
+    assert found["model.encoder", "rnn"]["layers"].default == "7"
+    assert found["model.encoder", "rnn"]["dropout"].default == "0.1"
 
 
 @pytest.mark.usefixtures("task_defaults")

@@ -1,13 +1,14 @@
 """Texts with labels, words with tags: every defect under its file and line."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from regard.data import files, tokenizers
-from regard.data.held_out import ByContent
+from regard.data.held_out import ByContent, ByLabel
 from regard.data.labelled import sentences, texts
 from regard.data.readers import Policy, Report
 from regard.errors import RecipeError, UserError
@@ -138,9 +139,8 @@ def data(**names) -> files.Config:
 
 def holds(held_out: ByContent, part: files.Part, lines: list[str]) -> set[str]:
     """Those lines that are of a part."""
-    return {
-        text for text, its in zip(lines, held_out.parts(lambda: lines), strict=True) if its == part
-    }
+    parts = held_out.parts(lambda: lines)
+    return {text for text, its in zip(lines, parts, strict=True) if its == part}
 
 
 def test_held_out_shares_are_disjoint_and_as_large_as_asked_for():
@@ -153,6 +153,29 @@ def test_held_out_shares_are_disjoint_and_as_large_as_asked_for():
     assert holds(held_out, "test", lines[::-1]) == parts["test"]
     other = ByContent(validation=0.2, test=0.1, seed=2)
     assert holds(other, "test", lines) != parts["test"]
+
+
+def test_every_label_has_its_share():
+    labels = ["a"] * 100 + ["b"] * 10 + ["c"] * 3 + ["d"] * 2 + ["e"]
+    lines = [f"text {n}" for n in range(len(labels))]
+    held_out = ByLabel(validation=0.2, test=0.1, stratified=True)
+
+    def counts(lines: list[str], labels: list[str]) -> dict[str, Counter[str]]:
+        found = {str(part): Counter[str]() for part in files.PARTS}
+        parts = held_out.parts(lambda: lines, lambda: labels)
+        for label, part in zip(labels, parts, strict=True):
+            found[part][label] += 1
+        return found
+
+    assert counts(lines, labels) == {
+        "train": {"a": 70, "b": 7, "c": 1, "d": 2, "e": 1},
+        "validation": {"a": 20, "b": 2, "c": 1},
+        "test": {"a": 10, "b": 1, "c": 1},
+    }
+    # Equal texts are of one part, whatever their labels, and the order does not matter.
+    twice = counts(lines * 2, labels + ["z"] * len(labels))
+    assert twice["test"] == {"a": 10, "b": 1, "c": 1, "z": 12}
+    assert counts(lines[::-1], labels[::-1]) == counts(lines, labels)
 
 
 def test_files_of_a_part_are_of_the_part_altogether(tmp_path):

@@ -170,7 +170,7 @@ def test_good_lines_around_broken_ones_are_used_and_keep_their_numbers(tmp_path,
         ("a.jsonl", '["source", "target"]', "not a JSON object"),
         ("a.jsonl", '{"source": "c"}', "no key “target”"),
         ("a.jsonl", '{"source": null, "target": "d"}', "“source” is not text"),
-        ("a.jsonl", r'{"source": "c\nd", "target": "d"}', "control character U+000A"),
+        ("a.jsonl", r'{"source": "c\u000bd", "target": "d"}', "control character U+000B"),
         ("a.jsonl", r'{"source": "\ud800", "target": "d"}', "half a surrogate pair U+D800"),
         ("a.tsv", "c\rd\te", "control character U+000D"),
     ],
@@ -189,11 +189,18 @@ def test_each_kind_of_broken_line(tmp_path, name, bad, what):
     assert 'data.on_bad_line = "skip"' in str(refused.value)
 
 
-def test_a_csv_record_over_several_lines_is_one_broken_line(tmp_path):
-    path = put(tmp_path, "a.csv", 'a,b\n"c\nlooks,right\nd",e\ny,z\n')
+def test_a_line_break_inside_a_cell_is_a_blank(tmp_path):
+    path = put(tmp_path, "a.csv", 'a,b\n"c\nlooks,right\r\nd",e\ny,z\n')
+    assert rows(path) == [(1, ("a", "b")), (2, ("c looks,right d", "e")), (5, ("y", "z"))]
+    path = put(tmp_path, "a.jsonl", r'{"source": "a\r\nb\nc", "target": "d"}')
+    assert rows(path) == [(1, ("a b c", "d"))]
+
+
+def test_a_cell_of_several_lines_with_one_that_is_no_text_is_broken(tmp_path):
+    path = put(tmp_path, "a.csv", b'a,b\n"c\n\xff\nd",e\ny,z\n')
     report = Report()
     assert rows(path, report=report) == [(1, ("a", "b")), (5, ("y", "z"))]
-    assert report.counts == {"line break inside a field": 1}
+    assert report.counts == {"not UTF-8": 1}
 
 
 def test_an_unclosed_quote_swallows_no_good_line(tmp_path):

@@ -82,13 +82,17 @@ def test_gzip_byte_order_mark_and_windows_lines(tmp_path):
         ("2,20", "2,2\x000", r"x\.csv:3: control character"),
         ("2,20", "2,1e999", r"x\.csv:3: “b” is not a number"),
         ("2,20", "2,-1e101", r"x\.csv:3: “b” is beyond 1e\+100: “-1e101”"),
-        ("2,20", '2,"1,5"', r"x\.csv:3: “b” is not a number: “1,5”"),
+        (
+            "2,20",
+            '2,"1,5"',
+            r"x\.csv:3: “b” is not a number; with data\.decimal = ',' it is one: “1,5”",
+        ),
         ("2,20", "2,1,5", r"x\.csv:3: 4 columns instead of 3"),
         ("2,20", "2,1.234,56", r"x\.csv:3: 4 columns instead of 3"),
         ("2,20", "2,1 234", r"x\.csv:3: “b” is not a number"),
         ("date,a,b", "date,date,b", r"x\.csv:1: the header has two columns “date”"),
         ("date,a,b", "date,,b", r"x\.csv:1: column 2 has no name.*data\.variables"),
-        ("date,a,b", "date;a;b", r"x\.csv:1: .*no column “date”.*data\.separator = ';'"),
+        ("date,a,b", "date;a;b", r"x\.csv:1: .*no column “date”.*data\.delimiter = 'semicolon'"),
     ],
 )
 def test_what_is_wrong_is_refused_with_file_and_line(tmp_path, old, new, message):
@@ -117,7 +121,7 @@ def test_names_that_are_numbers_are_a_row_without_names(tmp_path):
 )
 def test_an_empty_cell_is_no_step_less(tmp_path, text, separator):
     """A row whose cells are all empty is a line with nothing but separators, if any."""
-    keys: dict[str, Any] = {"time": "", "separator": separator}
+    keys: dict[str, Any] = {"time": "", "delimiter": separator}
     with pytest.raises(UserError, match=r"x\.csv:3: no value of “a”"):
         series.read(config(tmp_path, text, **keys))
     found = series.read(config(tmp_path, text, missing="fill", **keys))
@@ -201,8 +205,8 @@ def test_parts_are_numbers_of_rows_or_shares(tmp_path):
         ({"train": 100.5}, "neither a share nor a number"),
         ({"variables": ("date",)}, "column of times"),
         ({"variables": ("a", "a")}, "twice"),
-        ({"separator": ", "}, "one character"),
-        ({"separator": '"'}, "one character"),
+        ({"delimiter": ", "}, "one character"),
+        ({"delimiter": '"'}, "one character"),
         ({"time": "", "order": "sort"}, r"order: .*data\.time"),
         ({"set": "et", "folder": ""}, "did you mean"),
     ],

@@ -75,8 +75,8 @@ def test_what_is_shown_can_be_parsed(field: Field):
         field.parse(text(4, time=False), timed=True)
 
 
-def test_a_table_has_the_separator_that_is_read(field: Field):
-    other = replace(field, data=replace(field.data, separator=";"))
+def test_a_table_has_the_delimiter_that_is_read(field: Field):
+    other = replace(field, data=replace(field.data, delimiter=";"))
     found = other.parse(text(4).replace(",", ";"))
     assert other.show(found) == text(4).replace(",", ";")
 

@@ -63,6 +63,18 @@
     };
   };
 
+  // a − b, of two matrices of one shape.
+  regard.difference = (a, b) => {
+    const values = Float32Array.from({ length: a.rows * a.columns }, (_, n) =>
+      a.at(Math.floor(n / a.columns), n % a.columns) - b.at(Math.floor(n / a.columns), n % a.columns));
+    const most = values.reduce((top, value) => Math.max(top, Math.abs(value)), 0) || 1;
+    return {
+      rows: a.rows, columns: a.columns, scale: "signed", most, power: 0.5, start: 0, top: 254,
+      bytes: Uint8Array.from(values, (value) => Math.round(127 * (1 + Math.sign(value) * Math.sqrt(Math.abs(value) / most)))),
+      at: (row, column) => values[row * a.columns + column],
+    };
+  };
+
   regard.transposed = (matrix) => {
     const { rows, columns, bytes, start } = matrix;
     const turned = new Uint8Array(rows * columns);
@@ -75,11 +87,24 @@
 
   // Characters that would not be seen, or would turn the text around them, are spelt out.
   const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-  regard.label = (piece, longest = 18) => {
-    const shown = String(piece).replace(HIDDEN, (glyph) =>
+  const seen = (text, longest) => {
+    const shown = text.replace(HIDDEN, (glyph) =>
       glyph === "\n" ? "↵" : `‹${glyph.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
     const glyphs = [...shown];
     return glyphs.length > longest ? glyphs.slice(0, longest - 1).join("") + "…" : shown;
+  };
+
+  // Tokens come with ▁ for a blank. A thin mark says where a word starts.
+  regard.START = "ˈ";
+  regard.starts = (piece) => /^▁./.test(piece);
+  regard.plain = (piece, longest = 40) => seen(String(piece).replace(/^▁(?=.)/, "").replaceAll("▁", "␣"), longest);
+  regard.label = (piece, longest = 18) => (regard.starts(piece) ? regard.START : "") + regard.plain(piece, longest);
+
+  // What tokens spell together.
+  regard.spelt = (pieces) => {
+    const own = pieces.filter((piece) => !/^<(?:start|end|pad)>$/.test(piece));
+    const between = own.some((piece) => piece.startsWith("▁")) || own.every((piece) => [...piece].length === 1) ? "" : " ";
+    return own.join(between).replaceAll("▁", " ").trim();
   };
 
   regard.number = (value, digits = 3) => {

@@ -5,25 +5,28 @@
   const { make } = regard;
   const TITLES = {
     previous: "on the previous token", itself: "on itself", next: "on the next token", first: "on the first", last: "on the last",
-    says: "on the word to say", reads: "on the word just read", spread: "spread over", cost: "cost of being without it",
+    says: "on the word to say", reads: "on the word just read", spread: "spread over", cost: "cost when switched off",
   };
   const HINTS = {
     encoder: "Mean share of the weight that falls on each place.", decoder: "Mean share of the weight that falls on each place.",
     cross: "How often the input word with the largest weight is the translation of the word that is to be said next, and of the one that was just read, by a dictionary that knows nothing of the model.",
   };
   const share = (value, key, head) => (key === "spread" ? 0 : key === "cost" ? Math.max(0, value) / head.most : value);
+  const written = (value, key) => (key === "spread" ? `${regard.number(value, 1)} places` : key === "cost" ? `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}` : `${(100 * value).toFixed(1)} %`);
 
   function table(kind, heads) {
-    const keys = ["previous", "itself", "next", "first", "last", "says", "reads", "spread", "cost"]
-      .filter((key) => heads.some((head) => Number.isFinite(head[key])) && !(kind === "decoder" && key === "next"));
-    return regard.region(`Heads: ${kind}`, make("table", null,
-      make("thead", null, make("tr", null, make("th", { scope: "col", text: "head" }), ...keys.map((key) => make("th", { scope: "col", text: TITLES[key] })))),
-      make("tbody", null, ...heads.map((head) => make("tr", null, make("th", { scope: "row", text: `${head.layer}.${head.head}` }),
-        ...keys.map((key) => {
-          const { ground, ink } = regard.colour("weight", share(head[key], key, head));
-          const text = key === "spread" ? `${regard.number(head[key], 1)} places` : key === "cost" ? `${head[key] < 0 ? "−" : "+"}${Math.abs(head[key]).toFixed(4)}` : `${(100 * head[key]).toFixed(1)} %`;
-          return make("td", { class: "number", style: { background: ground, color: ink }, text });
-        }))))));
+    const keys = Object.keys(TITLES).filter((key) => heads.some((head) => Number.isFinite(head[key])) && !(kind === "decoder" && key === "next"));
+    const rows = heads.map((head) => ({ cells: [
+      make("a", { href: "#attention", text: `${head.layer}.${head.head}`, onclick: (event) => {
+        event.preventDefault();
+        regard.chooseHead(kind, head.layer, head.head);
+        regard.open("attention", true);
+      } }),
+      ...keys.map((key) => {
+        const { ground, ink } = regard.colour("weight", share(head[key], key, head));
+        return { attributes: { class: "number", style: { background: ground, color: ink } }, children: [written(head[key], key)] };
+      })] }));
+    return regard.table(`Heads: ${kind}`, ["head", ...keys.map((key) => TITLES[key])], rows, { need: 100 * (keys.length + 1) });
   }
 
   regard.heads = (reading) => {

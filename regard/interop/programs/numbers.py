@@ -33,7 +33,9 @@ def forecast(past):
 
 sys.stdin.reconfigure(encoding="utf-8-sig")
 sys.stdout.reconfigure(encoding="utf-8")
-rows = csv.DictReader(sys.stdin, delimiter=card["separator"])
+lines = sys.stdin.read().splitlines()
+between = card["delimiter"] or max(",;\t", key=lines[0].count)
+rows = csv.DictReader(lines, delimiter=between)
 values = np.array([[float(row[name]) for name in names] for row in rows])
 mean, deviation = forecast(values)
 half = card["reach"] * deviation

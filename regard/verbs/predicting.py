@@ -1,0 +1,271 @@
+"""Verbs that say something of each input: predict, score."""
+
+import csv
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tyro.conf import Positional
+
+from regard.errors import RecipeError, UserError
+from regard.verbs.common import (
+    Checkpoint,
+    Device,
+    Engine,
+    Flag,
+    Folder,
+    Maybe,
+    Part,
+    Parts,
+    Quantization,
+    Search,
+    add_parts,
+    given,
+    load,
+    one_line,
+    say,
+    unfinished_key,
+)
+from regard.verbs.sources import Format, Source, put, sources
+
+if TYPE_CHECKING:
+    from regard.data.extended import Table
+    from regard.front import Predictor
+
+Header = Literal["auto", "yes", "no"]
+
+
+def predict(
+    run: Positional[Folder],
+    file: Positional[Maybe[str]] = None,
+    *,
+    column: Maybe[str] = None,
+    input_format: Format = "auto",
+    delimiter: str = "auto",
+    header: Header = "auto",
+    split: Flag = False,
+    search: Maybe[Search] = None,
+    beams: Maybe[int] = None,
+    nbest: Maybe[int] = None,
+    length_penalty: Maybe[float] = None,
+    min_length: Maybe[int] = None,
+    temperature: Maybe[float] = None,
+    top_k: Maybe[int] = None,
+    top_p: Maybe[float] = None,
+    seed: Maybe[int] = None,
+    prefix: Maybe[str] = None,
+    choices: Maybe[Path] = None,
+    length: Maybe[int] = None,
+    format: Literal["text", "jsonl"] = "text",
+    checkpoint: Checkpoint = "final",
+    batch: int = 64,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    quantization: Quantization = "float32",
+    shortlist: Flag = False,
+    parts: Parts = None,
+    json: Flag = False,
+) -> None:
+    """Predict for a text, for each line of a file or of standard input, or for each row of a table.
+
+    One line out for each line in. A table (TSV, CSV, JSONL) comes out as it came in, with a column
+    added: label, tags, translation, continuation, or predicted_label where that is there already.
+
+    Examples:
+      regard predict runs/mine "a dog runs ."
+      echo "a dog runs ." | regard predict runs/mine
+      regard predict runs/mine reviews.csv --column comment > answers.csv
+      cat reviews.jsonl | regard predict runs/mine - --input-format jsonl
+      regard predict runs/entities letters.txt --split --format jsonl
+      regard predict runs/mine input.txt --beams 10 --nbest 3 --format jsonl
+      regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
+      regard predict runs/spelling words.txt --choices /usr/share/dict/words
+      echo "the time" | regard predict runs/language-model --length 300
+      regard predict runs/etth1-linear series.csv > forecast.csv
+
+    Args:
+        file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input. A
+            forecast reads all of a CSV file as one input and writes CSV, or JSON: the rows that
+            follow, with their times and the ends of their intervals.
+        column: The column of a table that is read: its name, or its number, from 1; otherwise that
+            of the run's own data, or the only one that holds texts.
+        input_format: What is read: text, a line each, or a table (conll: a word a line, for runs
+            that tag); auto goes by the file's suffix.
+        delimiter: What stands between columns: tab, comma, semicolon, pipe or a character.
+        header: Whether a table begins with the names of its columns; auto finds out.
+        split: Part punctuation from words before they are tagged (“Paris, 3.5” is Paris , 3 . 5).
+            Text shows word/TAG, tables have a column more for the words, JSONL has offsets.
+        search: How outputs are found, if not as the recipe says.
+        beams: Hypotheses that beam search keeps.
+        nbest: How many of them, or how many samples, are given (with --format jsonl).
+        length_penalty: Exponent of the length by which a score is divided.
+        min_length: Fewest tokens of an output; the prompt of a language model is no part of it.
+        temperature: Above 1 samples more freely, below 1 more safely.
+        top_k: Sample among this many tokens; 0 for all.
+        top_p: Sample among the likeliest tokens that have this probability together.
+        seed: Another seed, other samples.
+        prefix: What every output must begin with: a part of it, in its score and length, too.
+        choices: A file of all that may be written, one text to a line; none: anything may.
+        length: Most tokens of an output, if not as the recipe says; where the input's length
+            bounds them, only fewer.
+        format: Text (a table stays what it is), or one JSON object a line: scores, tokens,
+            probabilities, alignment, status; of a table, its columns, too.
+        batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
+            each line is answered before the next is read.
+        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
+            good, but a sentence's output can depend on those beside it.
+        json: The same as --format jsonl.
+    """
+    from regard.verbs import display
+
+    add_parts(parts)
+    options = given(
+        search=search, beams=beams, nbest=nbest,
+        length_penalty=length_penalty, min_length=min_length, temperature=temperature,
+        top_k=top_k, top_p=top_p, seed=seed, length=length,
+    )  # fmt: skip
+    detailed = json or format == "jsonl"
+    if nbest is not None and nbest > 1 and not detailed:
+        raise RecipeError("nbest: text has one line for each input: add --format jsonl")
+    [source] = sources([file], input_format, run, "predict")
+    opened: Any = {"checkpoint": checkpoint, "device": device}
+    opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
+    predictor = load(run, **opened, **given(choices=choices))
+    display.notes(predictor)
+    if source.interactive:
+        batch = 1
+    options |= {"prefix": prefix, "batch": batch, "align": detailed, "split": split}
+    mark = unfinished_key(predictor.unfinished)
+    if source.is_table and not predictor.task.reads_files:
+        asked = [] if column is None else [column]
+        how = {"columns": asked, "inputs": True, "delimiter": delimiter, "header": header}
+        with _table(predictor, source, **how) as table:
+            from regard import tabular
+
+            for line in tabular.predict(
+                predictor, table, details=detailed, tell=display.warn, mark=mark, **options
+            ):
+                put(line)
+        return
+    _refuse_layout(source, column=column, delimiter=delimiter, header=header)
+    stream = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
+    for number, prediction in enumerate(stream, 1):
+        source.warn(number, prediction.status)
+        if detailed and predictor.task.reads_files:
+            for step in _steps(prediction.text):
+                say(step | mark)
+        elif detailed:
+            say(prediction.as_dict() | mark)
+        else:
+            said = prediction.tagged() if split else prediction.text
+            say(one_line(predictor.task, said))
+
+
+def score(
+    run: Positional[Folder],
+    files: Positional[tuple[str, ...]] = (),
+    *,
+    columns: tuple[str, ...] = (),
+    input_format: Format = "auto",
+    delimiter: str = "auto",
+    header: Header = "auto",
+    part: Part = "test",
+    format: Literal["text", "jsonl"] = "text",
+    checkpoint: Checkpoint = "final",
+    device: Device = "cpu",
+    parts: Parts = None,
+    json: Flag = False,
+) -> None:
+    """How likely the model finds given texts: log-probability and perplexity of each.
+
+    Examples:
+      regard score runs/mine
+      regard score runs/mine source.txt target.txt --format jsonl
+      regard score runs/mine "a dog runs ." "ein Hund läuft ."
+      regard score runs/mine pairs.csv --columns english german > scored.csv
+      regard score runs/language-model text.txt
+
+    Args:
+        files: A text file of inputs and one of outputs, as many lines, or for a model that
+            reads nothing one of texts alone; or texts; or a table (TSV, CSV, JSONL), which comes
+            out as it came in, with columns added; without any, a part of the recipe's data.
+        columns: The columns of a table that hold input and output: names, or numbers, from 1;
+            otherwise those of the run's own data.
+        input_format: What is read: text, a line each, or a table; auto goes by the file's suffix.
+        delimiter: What stands between columns: tab, comma, semicolon, pipe or a character.
+        header: Whether a table begins with the names of its columns; auto finds out.
+        part: Which part of the recipe's data, if no files are given.
+        format: Columns (log-probability, perplexity, and bits per character for a model that
+            reads nothing), or one JSON object a line. Where there is nothing to score, such as a
+            sentence without a known tag: "-", or null.
+        json: The same as --format jsonl.
+    """
+    from regard.verbs import display
+
+    add_parts(parts)
+    detailed = json or format == "jsonl"
+    found = sources(files, input_format, run, "score")
+    predictor = load(run, checkpoint=checkpoint, device=device)
+    display.notes(predictor)
+    task, mark = predictor.task, unfinished_key(predictor.unfinished)
+    totals: list[dict[str, Any]] = []
+    if len(found) == 1 and found[0].is_table and not task.reads_files:
+        how = {"columns": columns, "delimiter": delimiter, "header": header}
+        with _table(predictor, found[0], **how) as table:
+            from regard import tabular
+
+            each = {"details": detailed, "tell": display.warn, "mark": mark}
+            for line in tabular.score(predictor, table, each=totals.append, **each):
+                put(line)
+        display.likelihood(totals)
+        return
+    for source in found:
+        _refuse_layout(source, columns=columns, delimiter=delimiter, header=header)
+    if found and len(found) != len(predictor.sides):
+        wanted = " ".join(predictor.sides).upper()
+        raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
+    texts = [list(source.inputs(task)) for source in found] or task.references(part)
+    if found and len(set(map(len, texts))) > 1:
+        counts = (f"{s.name} has {len(text):,} lines" for s, text in zip(found, texts, strict=True))
+        raise UserError(", ".join(counts) + ": as many are wanted of each")
+    for number, result in enumerate(predictor.score(*texts), 1):
+        status = result.get("status", "ok")
+        if found:
+            found[0].warn(number, status)
+        numbers = [result[name] for name in display.LIKELIHOOD if name in result]
+        plain = "\t".join("-" if value is None else f"{value:.4f}" for value in numbers)
+        say(result | mark if detailed else plain)
+        totals.append(result)
+    if not found:
+        display.statuses([result.get("status", "ok") for result in totals])
+    display.likelihood(totals)
+
+
+def _table(
+    predictor: "Predictor", source: Source, *, header: Header, **how: Any
+) -> "AbstractContextManager[Table]":
+    """The table that a source holds, of which the model's columns are read."""
+    from regard import tabular
+
+    headed = None if header == "auto" else header == "yes"
+    return source.table(tabular.request(predictor, header=headed, **how))
+
+
+def _steps(text: str) -> Iterator[dict[str, Any]]:
+    """The rows of a forecast, which is CSV: times, and numbers by name."""
+    from regard.data.delimiters import is_number
+
+    for row in csv.DictReader(text.splitlines()):
+        yield {name: float(cell) if is_number(cell) else cell for name, cell in row.items()}
+
+
+def _refuse_layout(source: Source, **given: Any) -> None:
+    """Options for tables are for tables."""
+    for name, value in given.items():
+        if value not in (None, (), "auto"):
+            raise RecipeError(
+                f"{name}: {source.name} is no table; if it holds one: --input-format csv (or tsv, "
+                "jsonl)"
+            )

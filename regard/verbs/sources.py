@@ -1,0 +1,130 @@
+"""What verbs read: a text, a file or standard input; lines, or a table."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from regard.console import streams
+from regard.console.shell import quoted
+from regard.errors import RecipeError, UserError
+from regard.verbs import common
+
+if TYPE_CHECKING:
+    from regard.data.extended import Request, Table
+
+Format = Literal["auto", "text", "tsv", "csv", "jsonl", "conll"]
+KNOWN = re.compile(r"\.(txt|tsv|csv|jsonl?|ndjson|conllu?|bio|fasta|gz)$", re.IGNORECASE)
+"""How names of files end, also such as have blanks in them."""
+NAME = re.compile(r"\S+\.[A-Za-z]\w{1,5}")
+"""What is rather the name of a file than a text."""
+LONGEST = 4096
+"""No path has more bytes."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where inputs come from."""
+
+    path: Path | None = None
+    text: str | None = None
+    """Given as it is, instead of a file."""
+    format: Format = "text"
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "the text" if self.text is not None else str(self.path or streams.INPUT)
+
+    @property
+    def is_table(self) -> bool:
+        return self.format != "text"
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person types the inputs."""
+        return self.path is None and self.text is None and sys.stdin.isatty()
+
+    def inputs(self, task: Any) -> Iterator[str]:
+        """Its lines, or all of it, as the task reads it."""
+        if self.text is None:
+            return common.inputs(task, self.path)
+        if task.reads_files:
+            raise UserError(f"{self.text}: no such file")
+        return iter(self.text.split("\n"))
+
+    @contextmanager
+    def table(self, request: "Request") -> "Iterator[Table]":
+        """The table that it holds."""
+        from regard import tabular
+        from regard.data import readers
+
+        assert self.format != "auto"
+        source: Any = nullcontext(common.standard_input())
+        if self.path is not None:
+            source = readers.opened(self.path)
+        with source as lines:
+            yield tabular.opened(lines, self.name, self.format, request)
+
+    def warn(self, number: int, status: str) -> None:
+        """Say what could not be read of an input."""
+        from regard.decoding.prediction import WARNED
+
+        if status in WARNED:
+            streams.warn(f"{self.name}:{number}: {WARNED[status]}")
+
+
+def sources(
+    given: Sequence[str | None], format: Format, run: Path, verb: Literal["predict", "score"]
+) -> list[Source]:
+    """Files that are there, - or nothing for standard input, texts otherwise. A name that looks
+    like that of a missing file is refused, before a model is loaded."""
+    return [_source(each, format, run, verb) for each in given]
+
+
+def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
+    from regard.data import extended, readers
+    from regard.recipe.parts import with_parts
+
+    if given is None or given == "-":
+        return Source(format="text" if format == "auto" else format)
+    path = Path(given)
+    if _is_there(path) or _looks_like_a_file(given):
+        try:
+            readers.check(path)
+        except UserError as error:
+            piped = f"echo {quoted(given)} | {with_parts(verb, run)}"
+            raise UserError(f"{error}; if it is a text: {piped}") from None
+        known = extended.SUFFIXES.get(readers.suffix(path), "text")
+        return Source(path, format=known if format == "auto" else format)
+    if format not in ("auto", "text"):
+        raise RecipeError(f"input_format: {given!r} is no file, so it cannot be {format}")
+    return Source(text=given)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # longer than any name, or with a NUL
+        return False
+
+
+def _looks_like_a_file(text: str) -> bool:
+    if len(text.encode("utf-8", "replace")) > LONGEST or "\n" in text or "\0" in text:
+        return False
+    inside = "/" in text and not re.search(r"\s", text) and _is_there(Path(text).parent)
+    return bool(KNOWN.search(text) or NAME.fullmatch(text)) or inside
+
+
+def put(line: str) -> None:
+    """A line of a table, byte for byte, on standard output."""
+    from regard.data.extended import encoded
+
+    if (buffer := getattr(sys.stdout, "buffer", None)) is None:
+        print(line, end="", flush=True)
+        return
+    buffer.write(encoded(line))
+    buffer.flush()
