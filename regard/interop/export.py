@@ -109,9 +109,10 @@ def _quality(task: Task, model: Model, folder: Path, search: Part) -> tuple[Qual
     """The score of a folder's model on the validation part, and its size in megabytes."""
     size = (folder / "model.bin").stat().st_size / 1e6
     try:
-        sources, answers = (side[:MOST] for side in task.alternatives("validation"))
+        sources, answers = task.alternatives("validation")
     except (UserError, OSError):
         return None, size
+    sources, answers = sources[:MOST], answers[:MOST]
     task.restrict(None)
     found = task.predict(model, sources, search, finder=Engine(folder).find)
     return texts_quality(task, [each.text for each in found], answers), size

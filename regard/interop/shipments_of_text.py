@@ -50,7 +50,8 @@ class Written(Shipment):
         if self.source is None:
             return int(self.task.window(self.model) or 0) + 1
         output = self.recipe.task.output
-        return max(data.max_length, int(output.factor * data.max_length) + output.extra) + 2
+        written = int(output.factor * data.max_length) + output.extra
+        return int(max(data.max_length, written)) + 2
 
     def graphs(self) -> dict[str, Graph]:
         made: dict[str, Graph] = {"writer": graphs.Writer(self.model, self.name)}

@@ -22,6 +22,7 @@ from regard.data import tokenizers
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.interop import conversion, ctranslate2, export, nearness, shortlist
+from regard.interop.alone import alone
 from regard.runs import Run
 from regard.tasks import translate
 from tests.translators import native, signed, teacher_forced
@@ -378,7 +379,7 @@ def test_a_failing_export_leaves_nothing(
 def test_tokenizers_stand_on_their_own(settings: dict[str, Any], tmp_path: Path):
     text = [line for line in LINES if line.strip()]
     tokenizer = Tokenizer.train(tokenizers.Config(**settings), text * 3)
-    export._alone(tokenizer, tmp_path / "tokenizer.json")
+    alone(tokenizer, tmp_path / "tokenizer.json")
     library = Library.from_file(str(tmp_path / "tokenizer.json"))
     for line in [*text, " two  blanks ", "日本 🎉"]:
         symbols = tokenizer.encode([line])[0]

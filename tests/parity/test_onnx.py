@@ -1,6 +1,7 @@
 """Every task as ONNX: the exported folder says what the run says, where there is no regard."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 
 from regard import cli, front
 from regard.errors import RecipeError, UserError
+from regard.fields import text
 from regard.interop import onnx, shipping
 from regard.interop.cost import cost
-from regard.interop.shipments import Quality
+from regard.interop.shipments import Quality, tokenized
 from regard.runs import Run
 from tests import small_runs
 
@@ -99,15 +101,15 @@ def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
     assert found.difference < 1e-4
     predictor, task = front.Predictor(run, engine="torch"), run.recipe.kind
     if task == "forecast":
-        said = program(tmp_path / "shipped", small_runs.SERIES)
+        table = program(tmp_path / "shipped", small_runs.SERIES)
         [wanted] = predictor.predict([small_runs.SERIES])
         rows = [[[*map(float, line.split(","))] for line in text.splitlines()[1:]]
-                for text in (said, wanted)]  # fmt: skip
-        assert said.splitlines()[0] == wanted.splitlines()[0]
+                for text in (table, wanted)]  # fmt: skip
+        assert table.splitlines()[0] == wanted.splitlines()[0]
         assert rows[0] == pytest.approx(np.array(rows[1]), rel=1e-4, abs=1e-4)
         return
     given = "".join(f"{line}\n" for line in LINES)
-    greedy = {"search": "greedy"} if task in ("language_model", "translate") else {}
+    greedy: dict[str, Any] = {"search": "greedy"} if task in ("language_model", "translate") else {}
     arguments = ["0"] if task == "language_model" else []
     said = program(tmp_path / "shipped", given, *arguments).splitlines()
     outputs = list(predictor.predictions(LINES, **greedy))
@@ -183,7 +185,20 @@ def test_a_loss_is_more_than_noise_where_most_draws_show_it():
     assert cost(None, whole, (4.0, 1.0)) is None
 
 
-# What is refused
+# What is refused, and what is said
+
+
+def test_an_unfinished_run_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = small_runs.create(*CASES["tag"][:2], tmp_path / "run", updates=(7,))
+    shutil.rmtree(run.folder / "model")
+    cli.main(["export", str(run.folder), str(tmp_path / "out")])
+    assert "update 7" in capsys.readouterr().err
+    assert (tmp_path / "out/run.py").is_file()
+
+
+def test_a_field_of_ones_own_is_refused():
+    with pytest.raises(UserError, match="a field of its own; only text is shipped as ONNX"):
+        tokenized(object(), text.Field, "text")
 
 
 def test_an_export_never_writes_over_something(tmp_path: Path):
