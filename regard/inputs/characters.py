@@ -116,6 +116,6 @@ class Spelling(nn.Module):
         found, last = [], mask.sum(1) - 1
         for weights, read in zip(self.lstm.all_weights, (x, reversed_rows(x, mask)), strict=True):
             zero = x.new_zeros(1, x.shape[0], self.size // 2)
-            y, *_ = torch.lstm(read, (zero, zero), weights, True, 1, 0.0, False, False, True)
+            y, *_ = torch.lstm(read, (zero, zero), tuple(weights), True, 1, 0.0, False, False, True)
             found.append(y[torch.arange(x.shape[0]), last])
         return torch.cat(found, -1)
