@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -20,16 +20,19 @@ from regard.data import delimiters
 from regard.data.spelling import FILE as CHARACTERS, LONGEST as LETTERS
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
+from regard.examples.stored import Stored, collate
 from regard.fields import text, words
 from regard.interop import graphs, stand_ins
 from regard.interop.alone import alone
 from regard.interop.onnx import Graph, Session, far
+from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.runs import Run
 
 SAMPLES = 64
 """Inputs on which an export is compared with the original."""
+BATCH = 64
 MOST = 1000
 """Inputs on which int8 is scored, at most."""
 Sessions = Mapping[str, Session]
@@ -114,6 +117,13 @@ class Shipment(ABC):
             return None
         return found if found[0] else None
 
+    def stored(self, longest: int | None = None) -> list[Any]:
+        """The rows of the validation part that the run keeps."""
+        if not self.task.plan.has("validation"):
+            return []
+        kept = Stored(self.task.folder, "validation", self.task.fields, *filter(None, [longest]))
+        return list(kept.rows())[:MOST]
+
     def inputs(self, by: Tokenizer) -> list[str]:
         """Texts to compare with: of the validation part, or of random tokens."""
         if found := self.references():
@@ -194,12 +204,18 @@ class Labels(Shipment):
         return Alike(len(inputs), same, far(*chances), "probabilities")
 
     def quality(self, other: Model) -> Quality | None:
-        if (found := self.references()) is None:
+        rows, head = self.stored(self.longest - 2), cast(Any, other.head)
+        logits = []
+        with torch.inference_mode():
+            for start in range(0, len(rows), BATCH):
+                some = rows[start : start + BATCH]
+                memory = other.encode(collate([self.field], some, range(len(some))))
+                logits.append(head.logits(head.pool(memory)).numpy())
+        if not rows:
             return None
-        inputs, right = (side[:MOST] for side in found)
-        said = [{*p.tokens} for p in self._predicted(other, inputs)]
-        true = [{*self.task.target.parse(each)} for each in right]
-        values = np.array([100.0 * (a == b) for a, b in zip(said, true, strict=True)])
+        truth = [sorted(self.task.target.truth(row)) for row in rows]
+        said = Judged(np.concatenate(logits), truth, self.task.several).chosen()
+        values = np.array([100.0 * (a == b) for a, b in zip(said, truth, strict=True)])
         return Quality("accuracy", values, np.ones(len(values)), True)
 
 
@@ -261,27 +277,24 @@ class Tags(Shipment):
         return Alike(len(inputs), agreeing(*names), far(*chances), "probabilities")
 
     def quality(self, other: Model) -> Quality | None:
-        if (found := self.references()) is None:
+        if not (rows := self.stored()):
             return None
-        inputs, right = (side[:MOST] for side in found)
-        tagged = self._tagged(other, inputs)
-        true = [self.task.tags.parse(line) for line in right]
+        tagged = self.task.tagger.run(other, rows)
         if self.task.real:
-            unit = self.task.tags.scale
             gaps = [
-                np.array([(unit.mean + unit.deviation * v - float(t)) ** 2
-                          for v, t in zip(each.values, row, strict=True) if t != "_"])
-                for each, row in zip(tagged, true, strict=True)
-            ]  # fmt: skip
-            values, counts = ([f(g) for g in gaps] for f in (np.sum, len))
-            return Quality("mse", np.array(values), np.array(counts, float), False)
-        names = [self.task.tags.texts(each.values) for each in tagged]
-        pairs = [
-            [(a, b) for a, b in zip(said, row, strict=True) if b != "_"]
-            for said, row in zip(names, true, strict=True)
-        ]
-        values = [100.0 * sum(a == b for a, b in row) for row in pairs]
-        return Quality("accuracy", np.array(values), np.array([*map(len, pairs)], float), True)
+                each.values - np.asarray(row["tags"])
+                for each, row in zip(tagged, rows, strict=True)
+            ]
+            unit = self.task.tags.scale.deviation
+            values = np.array([np.nansum((unit * gap) ** 2) for gap in gaps])
+            counts = np.array([float((~np.isnan(gap)).sum()) for gap in gaps])
+            return Quality("mse", values, counts, False)
+        true = [self.task.tags.numbers([row])[0] for row in rows]
+        pairs = list(zip((each.values for each in tagged), true, strict=True))
+        values = np.array([100.0 * ((said == row) & (row >= 0)).sum() for said, row in pairs])
+        return Quality(
+            "accuracy", values, np.array([float((row >= 0).sum()) for row in true]), True
+        )
 
 
 class Numbers(Shipment):
