@@ -14,7 +14,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import about, learning, looking, predicting, starting, using
+from regard.verbs import about, learning, looking, predicting, shipping, starting, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -63,7 +63,7 @@ VERBS: dict[str, Callable[..., None]] = {
         using.compare,
         predicting.predict,
         predicting.score,
-        using.export,
+        shipping.export,
         looking.inspect,
         looking.data,
         looking.keys,

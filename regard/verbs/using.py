@@ -1,7 +1,7 @@
-"""Verbs that use a model: evaluate, compare, export."""
+"""Verbs that use a model: evaluate, compare."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -163,51 +163,3 @@ def compare(
         say(found.as_dict())
     else:
         display.columns(["", *(entry.run for entry in found.runs)], found.rows(), found.notes())
-
-
-def export(
-    run: Positional[Folder],
-    folder: Positional[Path],
-    *,
-    to: Literal["ctranslate2"] = "ctranslate2",
-    quantization: Quantization = "int8",
-    shortlist: Flag = False,
-    checkpoint: Checkpoint = "final",
-    parts: Parts = None,
-    json: Flag = False,
-) -> None:
-    """Write a model in a form that runs without regard, and check that it says the same.
-
-    Examples:
-      regard export runs/mine shipped
-      regard export runs/mine shipped --to ctranslate2 --quantization float32
-
-    Args:
-        folder: The new folder; its README.md says how to use it.
-        to: The form.
-        quantization: The numbers that it computes with.
-        shortlist: Add a list of the likely words for each word: faster, as good, but a sentence's
-            output can depend on those beside it.
-        json: Machine-readable output on stdout.
-    """
-    from dataclasses import asdict
-
-    from regard import runs
-    from regard.interop.export import export as write
-    from regard.verbs import display
-
-    add_parts(parts)
-    own_process()
-    opened = runs.Run(run)
-    with display.waiting(f"writing {folder}"):
-        parity = write(opened, folder, quantization, checkpoint, shortlist=shortlist)
-    if opened.recipe.task.output.choices:
-        display.warn(f"{folder} writes any text: CTranslate2 knows no choices (output.choices)")
-    if instead := parity.instead(quantization):
-        display.warn(f"{folder}: {instead}")
-    if parity.far:
-        display.warn(f"{folder}: {quantization}: {parity}")
-    if json:
-        say({"folder": str(folder), "to": to, "parity": asdict(parity)})
-    elif not parity.far:
-        print(f"{folder}: {quantization}: {parity}")
