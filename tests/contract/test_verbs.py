@@ -161,6 +161,9 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     verb("inspect", "one", given if task != "forecast" else "input.txt", "--output", "page.html")
     assert "<script" in Path("page.html").read_text()
     assert "[train.optimizer]" in verb("keys", task)
+    listed = {row["run"]: row for row in json.loads(verb("runs", ".", "--json"))}
+    assert {(row["task"], row["state"]) for row in listed.values()} == {(task, "finished")}
+    assert {"one", "two"} <= listed.keys()
     # While a graph is traced, sizes are tensors: no shape in a signature can be checked.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     shipped = json.loads(verb("export", "one", "shipped", "--json"))
