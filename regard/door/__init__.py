@@ -4,6 +4,7 @@ Arguments are those of the verbs; see docs/python.md. PyTorch is imported when o
 """
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 Place = str | Path
 Recipe = str | Path | dict[str, Any]
 Part = Literal["train", "validation", "test"]
+Engine = Literal["auto", "torch", "ctranslate2"]
+Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
 
 
 def load(
@@ -22,10 +25,8 @@ def load(
     *,
     checkpoint: str = "final",
     device: str = "cpu",
-    engine: Literal["auto", "torch", "ctranslate2"] = "auto",
-    quantization: Literal[
-        "float32", "int8", "int8_float32", "int16", "float16", "bfloat16"
-    ] = "float32",
+    engine: Engine = "auto",
+    quantization: Quantization = "float32",
     shortlist: bool = False,
     choices: str | Path | Sequence[str] | None = None,
     parts: Place | None = None,
@@ -175,7 +176,9 @@ def predict(
     *,
     checkpoint: str = "final",
     device: str = "cpu",
-    engine: Literal["auto", "torch", "ctranslate2"] = "auto",
+    engine: Engine = "auto",
+    quantization: Quantization = "float32",
+    shortlist: bool = False,
     choices: str | Path | Sequence[str] | None = None,
     parts: Place | None = None,
     **options: Any,
@@ -193,15 +196,19 @@ def predict(
     Args:
         run: The run's folder, or what `regard.load` gave.
         inputs: A text, texts, or a file; of a run that forecasts, CSV or a file of it.
-        checkpoint, device, engine, choices, parts: As for `regard.load`.
+        checkpoint, device, engine, quantization, shortlist, choices, parts: As for `regard.load`.
         options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, seed,
             prefixes, length, batch.
     """
     from regard.door import results
 
-    opened = {"checkpoint": checkpoint, "device": device, "engine": engine, "choices": choices}
-    folder = isinstance(run, str | Path)
-    predictor = _opened(run, opened | {"parts": parts} if folder else {})
+    opened = {
+        "checkpoint": checkpoint, "device": device, "engine": engine, "choices": choices,
+        "quantization": quantization, "shortlist": shortlist, "parts": parts,
+    }  # fmt: skip
+    usual = signature(load).parameters
+    given = {name: value for name, value in opened.items() if value != usual[name].default}
+    predictor = _opened(run, given)
     return results.predictions(predictor, inputs, **options)
 
 
@@ -246,9 +253,7 @@ def export(
     folder: Place,
     *,
     to: Literal["auto", "onnx", "ctranslate2"] = "auto",
-    quantization: Literal[
-        "float32", "int8", "int8_float32", "int16", "float16", "bfloat16"
-    ] = "float32",
+    quantization: Quantization = "float32",
     shortlist: bool = False,
     checkpoint: str = "final",
     parts: Place | None = None,

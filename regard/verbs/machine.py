@@ -17,6 +17,11 @@ from regard.train.job import Config
 
 LIBRARIES = ("tokenizers", "safetensors", "numpy", "sacrebleu", "tyro", "rich", "matplotlib")
 ENGINES = ("ctranslate2", "onnxruntime")
+VARIABLES = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
+    "CUDA_VISIBLE_DEVICES",
+)  # fmt: skip
+"""Of the environment those that decide how it computes; none of them has a path."""
 
 
 def info() -> dict[str, Any]:
@@ -48,11 +53,7 @@ def info() -> dict[str, Any]:
             "memory_gb": settled.memory,
         },
         "data": _data(),
-        "variables": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("OMP_", "MKL_", "ATEN_", "ONEDNN_", "CUDA_"))
-        },
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
 
 
