@@ -145,8 +145,11 @@ def evaluate(
     """Score a run on the part of the data that it has not seen.
 
     >>> found = regard.evaluate("runs/mine")
-    >>> found["bleu"].value
-    ...
+    >>> found["bleu"].value >= 0
+    True
+    >>> print(found)
+    runs/mine: test
+    score  ...
     >>> found = regard.evaluate("runs/mine", part="validation", report="report.html")
 
     What comes back is a mapping of names to scores, with the predictions and the tables of labels,

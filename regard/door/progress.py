@@ -50,6 +50,8 @@ def planned(recipe: Any, overrides: Sequence[str], resume: Any) -> int | None:
     with suppress(UserError, OSError):
         if resume is not None:
             loaded = config.load(Path(resume) / "recipe.toml", of_run=True)
+        elif recipe is None:
+            return None
         elif isinstance(recipe, Mapping):
             loaded = config.from_table(recipe, overrides)
         else:
