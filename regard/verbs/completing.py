@@ -94,7 +94,7 @@ def _bash(found: list[Argument], verbs: list[str], shell: str) -> str:
                 values.append(f"    '{verb} {each.option}') return ;;")
         options = " ".join(each.option for each in own if each.option)
         place = next((each for each in own if not each.option), None)
-        places.append(f"    {verb}) options='{options}' {_wanted(place) if place else ''} ;;")
+        places.append(f"    {verb}) flags='{options}' {_wanted(place) if place else ''} ;;")
     return BASH.format(
         start=ZSH if shell == "zsh" else "",
         verbs=" ".join(verbs),
@@ -105,7 +105,7 @@ def _bash(found: list[Argument], verbs: list[str], shell: str) -> str:
 
 def _wanted(each: Argument) -> str:
     kind = "" if each.kind in ("words", "other") else f"kind={each.kind}"
-    words = f"words='{' '.join(each.words)}'" if each.words else ""
+    words = f"allowed='{' '.join(each.words)}'" if each.words else ""
     return " ".join(part for part in (kind, words) if part)
 
 
@@ -114,30 +114,31 @@ autoload -Uz compinit bashcompinit
 (( $+functions[compdef] )) || compinit
 bashcompinit
 """
+# `words` and `options` are names of zsh itself.
 BASH = """\
 # Made by `regard completion`.
 {start}_regard() {{
   local word=${{COMP_WORDS[COMP_CWORD]}}
   local before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}}
-  local kind= words= options= IFS=$'\\n'
+  local kind= allowed= flags= IFS=$'\\n'
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words='{verbs} --help --version'
-    COMPREPLY=($(compgen -W "${{words// /$'\\n'}}" -- "$word"))
+    allowed='{verbs} --help --version'
+    COMPREPLY=($(compgen -W "${{allowed// /$'\\n'}}" -- "$word"))
     return
   fi
   case "$verb $before" in
 {values}
   esac
-  if [ -z "$kind$words" ]; then
+  if [ -z "$kind$allowed" ]; then
     case "$verb" in
 {places}
     esac
     case "$word" in
-    -*) kind= words="$options" ;;
+    -*) kind= allowed="$flags" ;;
     esac
   fi
-  COMPREPLY=($(compgen -W "${{words// /$'\\n'}}" -- "$word"))
+  COMPREPLY=($(compgen -W "${{allowed// /$'\\n'}}" -- "$word"))
   case "$kind" in
   recipe) COMPREPLY+=($(compgen -f -X '!*.toml' -- "$word") $(compgen -d -- "$word")) ;;
   file) COMPREPLY+=($(compgen -f -- "$word")) ;;

@@ -221,6 +221,6 @@ def test_fish_and_zsh_have_every_verb_and_option():
     assert "bashcompinit" in zsh
     for verb in cli.VERBS:
         assert f"-a {verb} -d '" in fish
-        assert f"\n    {verb}) options='--help" in zsh
+        assert f"\n    {verb}) flags='--help" in zsh
     assert "'__fish_seen_subcommand_from train' -l resume -x" in fish
     assert fish.count("'") % 2 == fish.count("\\'") % 2
