@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import front
+from regard.console.tables import Block, Shown
 from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
@@ -64,8 +65,8 @@ class Entry:
     """The norm of the last token's gradient 0, 1, 2 … tokens back; of language models alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Shown):
     """Runs in the order in which they were named."""
 
     part: str
@@ -104,6 +105,9 @@ class Comparison:
             whole = (e.unfinished.reached if e.unfinished else "finished" for e in self.runs)
             rows.append(("state", *whole))
         return rows + self._reach() + self._learning()
+
+    def blocks(self) -> list[Block]:
+        return [Block(("", *(entry.run for entry in self.runs)), self.rows(), "", self.notes())]
 
     def _reach(self) -> list[tuple[str, ...]]:
         """What part of the gradient is left some tokens back."""

@@ -82,7 +82,7 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
             if record["kind"] == "train":
                 bar.update(task, description=_short(record))
             if not errors.is_terminal or record["kind"] != "train":
-                bar.console.print(_line(record))
+                bar.console.print(line(record))
 
         yield show, lambda progress: bar.update(task, completed=progress.update)
 
@@ -93,7 +93,7 @@ def _short(record: Mapping[str, Any]) -> str:
     return f"{loss}{record['tokens_per_second']:,.0f} targets/s"
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def line(record: Mapping[str, Any]) -> str:
     """A record as a line of text."""
     match record["kind"]:
         case "warning" | "back" | "memory":
@@ -283,3 +283,12 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequenc
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         results.print("  ".join([what.ljust(widths[0]), *padded]))
     results.print(*["", *notes], sep="\n")
+
+
+def rows(header: Sequence[str], found: Sequence[Sequence[str]]) -> None:
+    """A table with a line for each row: as wide as it must be, so that a pipe gets whole cells."""
+    table = [header, *found]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        results.print("  ".join(cells).rstrip())
