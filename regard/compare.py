@@ -389,5 +389,8 @@ def differences(
     yours = other.evaluate(part, batch=batch)
     found = [statistics_of(p, part, *each) for p, each in ((one, mine), (other, yours))]
     if not all(found):
-        raise UserError(f"{part}: it has too few windows or lines to compare two runs")
+        raise UserError(
+            f"{one.run.folder} and {other.run.folder}: no score has a figure of each line or "
+            f"window of the {part} part, or there are too few of them: nothing can be tested"
+        )
     return paired.differences(found[0], found[1], samples)
