@@ -129,9 +129,8 @@ class Comparison:
         ]
 
     def notes(self) -> list[str]:
-        """Which run is the best, and how each score came about; a warning where runs do not agree
-        on that."""
-        lines = [*self.verdict.lines(), ""] if self.verdict else []
+        """How each score came about; a warning where runs do not agree on that."""
+        lines = []
         for name in dict.fromkeys(name for entry in self.runs for name in entry.scores):
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
             warning = " (do not compare these: their signatures differ)"
