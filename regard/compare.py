@@ -133,9 +133,8 @@ class Comparison(Shown):
         ]
 
     def notes(self) -> list[str]:
-        """Which run is the best, and how each score came about; a warning where runs do not agree
-        on that."""
-        lines = [*self.verdict.lines(), ""] if self.verdict else []
+        """How each score came about; a warning where runs do not agree on that."""
+        lines = []
         for name in dict.fromkeys(name for entry in self.runs for name in entry.scores):
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
             warning = " (do not compare these: their signatures differ)"
@@ -393,5 +392,8 @@ def differences(
     yours = other.evaluate(part, batch=batch)
     found = [statistics_of(p, part, *each) for p, each in ((one, mine), (other, yours))]
     if not all(found):
-        raise UserError(f"{part}: it has too few windows or lines to compare two runs")
+        raise UserError(
+            f"{one.run.folder} and {other.run.folder}: no score has a figure of each line or "
+            f"window of the {part} part, or there are too few of them: nothing can be tested"
+        )
     return paired.differences(found[0], found[1], samples)

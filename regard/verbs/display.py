@@ -87,6 +87,9 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
         yield show, lambda progress: bar.update(task, completed=progress.update)
 
 
+SAMPLED = ("input", "wanted", "got")
+
+
 def _short(record: Mapping[str, Any]) -> str:
     # Where every update since the last record was refused there is no loss to tell.
     loss = f"loss {record['nll']:.3f}, " if "nll" in record else ""
@@ -110,6 +113,14 @@ def line(record: Mapping[str, Any]) -> str:
             numbers = ", ".join(map(str, record["ids"]))
             what = "learns from" if kind == "examples" else "too large for the memory, left out:"
             return f"update {record['update']}: {what} {numbers}"
+        case "samples":
+            rows = [
+                [record[f"{what}_{n}"] for what in SAMPLED]
+                for n in range(1, 4)
+                if f"got_{n}" in record
+            ]
+            shown = (f"  {source} → {got} (wanted: {wanted})" for source, wanted, got in rows)
+            return "\n".join(shown)
         case "validation":
             known = ("kind", "update", "tokens")
             figures = (f"{n} {value:.4g}" for n, value in record.items() if n not in known)
@@ -165,8 +176,8 @@ def scores(
     part: str,
     found: "Mapping[str, Score]",
     comparison: "Comparison | None",
-    differences: "Sequence[Difference] | None",
-    tables: "Sequence[Details]",
+    differences: "Sequence[Difference] | None" = None,
+    tables: "Sequence[Details]" = (),
     *,
     as_json: bool,
     more: Mapping[str, Any] | None = None,

@@ -29,7 +29,7 @@ def details(predictor: Predictor, part: str, outputs: Sequence[Prediction]) -> l
         return _written(*answers(task, part), outputs)
     texts, true = task.references(part)
     if outputs and any(output.probabilities for output in outputs):
-        return _labelled(texts, true, outputs, task.fields["target"])
+        return _labelled(texts, true, outputs, [*task.fields.values()][-1])
     if outputs and any(output.log_probs for output in outputs):
         return _tagged(texts, true, outputs)
     return []

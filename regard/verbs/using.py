@@ -162,4 +162,6 @@ def compare(
     if json:
         say(found.as_dict())
     else:
-        display.columns(["", *(entry.run for entry in found.runs)], found.rows(), found.notes())
+        best = [*found.verdict.lines(), ""] if found.verdict else []
+        header = ["", *(entry.run for entry in found.runs)]
+        display.columns(header, found.rows(), [*best, *found.notes()])

@@ -11,9 +11,10 @@ import pytest
 
 import regard
 from regard import cli, compare
-from regard.compare import Comparison, Entry, by_length, learning_curves, unit_of
+from regard.compare import Comparison, Entry, learning_curves
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score, statistic
+from regard.metrics.lengths import by_length, unit_of
 from regard.plots.comparison import comparison
 from tests import corpus
 
