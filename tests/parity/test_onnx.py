@@ -182,6 +182,9 @@ def test_a_loss_is_more_than_noise_where_most_draws_show_it():
     assert not cost(whole, Quality("accuracy", swapped, one, True), (4.0, 1.0)).worse  # type: ignore[union-attr]
     lower = Quality("mse", right / 100, one, False)
     assert not cost(lower, Quality("mse", right / 200, one, False), (4.0, 1.0)).worse  # type: ignore[union-attr]
+    for factor, worse in ((1.004, False), (1.006, True)):
+        more = Quality("mse", factor * right / 100, one, False)
+        assert cost(lower, more, (4.0, 1.0)).worse == worse  # type: ignore[union-attr]
     assert cost(None, whole, (4.0, 1.0)) is None
 
 
