@@ -7,27 +7,29 @@ All are scored on the same part of the same data, or nothing is compared.
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from regard import front
 from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
-from regard.metrics import Score, statistic
-from regard.metrics.statistic import Grade
+from regard.metrics import Score, paired, statistic, verdict
+from regard.metrics.lengths import by_length, lengths_of, unit_of
+from regard.metrics.paired import Difference
+from regard.metrics.statistic import Grade, Statistic
+from regard.metrics.verdict import Verdict
 from regard.plots import PLACES, Curve, drawing
 from regard.plots.comparison import comparison
 from regard.recipe.values import Samples, check
 from regard.runs.state import Unfinished
-from regard.tasks import Continues, Grades, Prediction
+from regard.tasks import Continues, Grades, Prediction, Windowed
 
+Outcome = tuple[Mapping[str, Score], Sequence[Prediction]]
+"""What an evaluation gives."""
 SAMPLES = 1000
-GROUPS = 5
 PLACES_SHOWN = 6
 BACK = (10, 30, 99)
 NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
@@ -72,6 +74,7 @@ class Comparison:
     unit: str
     """What length is counted in."""
     runs: tuple[Entry, ...]
+    verdict: Verdict | None = None
 
     def as_dict(self) -> dict[str, Any]:
         made = asdict(self)
@@ -126,8 +129,9 @@ class Comparison:
         ]
 
     def notes(self) -> list[str]:
-        """How each score came about; a warning where runs do not agree on that."""
-        lines = []
+        """Which run is the best, and how each score came about; a warning where runs do not agree
+        on that."""
+        lines = [*self.verdict.lines(), ""] if self.verdict else []
         for name in dict.fromkeys(name for entry in self.runs for name in entry.scores):
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
             warning = " (do not compare these: their signatures differ)"
@@ -199,18 +203,52 @@ def compare(
             raise RecipeError(f"compare: {folder} is named twice")
     predictors = [front.load(folder, **options) for folder in folders]
     for other in predictors[1:]:
-        _check_same(predictors[0], other, part)
+        check_same(predictors[0], other, part)
     entries: list[Entry] = []
-    for predictor in predictors:
+    outcomes = [each.evaluate(part, batch=batch, samples=samples) for each in predictors]
+    for predictor, outcome in zip(predictors, outcomes, strict=True):
         quality = next(iter(entries[0].scores)) if entries else None
-        entries.append(_entry(predictor, part, batch, samples, quality))
-    texts = predictors[0].task.references(part)[0]
-    return Comparison(
-        part=part, quality=next(iter(entries[0].scores)), unit=_unit(texts), runs=tuple(entries)
-    )
+        entries.append(_entry(predictor, part, outcome, samples, quality))
+    quality, unit = next(iter(entries[0].scores)), unit_of(predictors[0].task.references(part)[0])
+    found = Comparison(part=part, quality=quality, unit=unit, runs=tuple(entries))
+    return replace(found, verdict=_verdict(found, predictors, outcomes, samples))
 
 
-def _check_same(one: front.Predictor, other: front.Predictor, part: str) -> None:
+def _verdict(
+    found: Comparison,
+    predictors: Sequence[front.Predictor],
+    outcomes: Sequence[Outcome],
+    samples: int,
+) -> Verdict:
+    """Which run is the best by the first score, and beside which it is so by more than noise."""
+    scores = {entry.run: entry.scores[found.quality] for entry in found.runs}
+    winner, task = verdict.best(scores), predictors[0].task
+    if winner is None:
+        return Verdict(quality=found.quality, winner=None)
+    place = [*scores].index(winner)
+    if isinstance(task, Grades):
+        right, how = front.answers(task, found.part)[1], task.config.evaluation  # type: ignore[attr-defined]
+        cut = {"tokenize": how.tokenize, "lowercase": how.lowercase}
+        texts = [[output.text for output in outputs] for _, outputs in outcomes]
+        p = [
+            verdict.by_texts(texts[place], each, right, found.quality, samples, **cut)
+            for each in texts
+        ]
+    else:
+        pairs = zip(predictors, outcomes, strict=True)
+        figures = [statistics_of(x, found.part, *y).get(found.quality) for x, y in pairs]
+        p = [
+            verdict.by_statistics(figures[place], each, found.quality, samples) for each in figures
+        ]
+    others = [
+        verdict.beside(run, scores[winner], scores[run], chance)
+        for run, chance in zip(scores, p, strict=True)
+        if run != winner
+    ]
+    return Verdict(quality=found.quality, winner=winner, beside=tuple(others))
+
+
+def check_same(one: front.Predictor, other: front.Predictor, part: str) -> None:
     """Refuse runs that are not scored on the same thing."""
     mine, yours = one.run, other.run
     if one.sides != other.sides:
@@ -238,11 +276,10 @@ def _flat(texts: Sequence[Any]) -> list[Any]:
 
 
 def _entry(
-    predictor: front.Predictor, part: str, batch: int, samples: int, quality: str | None
+    predictor: front.Predictor, part: str, outcome: Outcome, samples: int, quality: str | None
 ) -> Entry:
     """One run, with its quality by length: by its first score, if none is named."""
-    run = predictor.run
-    scores, predictions = predictor.evaluate(part, batch=batch, samples=samples)
+    run, (scores, predictions) = predictor.run, outcome
     grade = _grader(predictor, part, scores, predictions)
     texts = predictor.task.references(part)[0]
     lengths: dict[str, Score] = {}
@@ -252,7 +289,7 @@ def _entry(
         if quality not in graded:
             graded = {**graded, **grade(None, [quality], samples)}
         scores = {**graded, **{name: s for name, s in scores.items() if name not in graded}}
-        for label, ids in by_length(_lengths(texts)).items() if len(texts) > 1 else ():
+        for label, ids in by_length(lengths_of(texts)).items() if len(texts) > 1 else ():
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
@@ -297,34 +334,6 @@ def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
     }
 
 
-# Length
-
-
-def _unit(texts: Sequence[str]) -> str:
-    """Words; characters where most texts are single words; tokens where most words are letters."""
-    words = [word for text in texts for word in text.split()]
-    if statistics.median(len(text.split()) for text in texts) <= 1:
-        return "characters"
-    return "symbols" if statistics.median(map(len, words)) <= 1 else "words"
-
-
-def _lengths(texts: Sequence[str]) -> list[int]:
-    characters = _unit(texts) == "characters"
-    return [len(text) if characters else len(text.split()) for text in texts]
-
-
-def by_length(lengths: Sequence[int], groups: int = GROUPS) -> dict[str, list[int]]:
-    """{"1–8": numbers of the texts}: groups of about as many texts, no length in two of them."""
-    shares = np.linspace(0, 1, groups + 1)[1:]
-    ends = sorted({int(end) for end in np.quantile(lengths, shares, method="higher")})
-    found, start = {}, min(lengths)
-    for end in ends:
-        ids = [n for n, length in enumerate(lengths) if start <= length <= end]
-        found[f"{start}–{end}" if start < end else f"{end}"] = ids
-        start = end + 1
-    return found
-
-
 def _grader(
     predictor: front.Predictor,
     part: str,
@@ -342,11 +351,43 @@ def _grader(
             return task.grade(outputs, [answers[n] for n in chosen], which, samples)
 
         return grade
+    if isinstance(task, Windowed):  # its scores have their intervals already
+        return None
+    found = statistics_of(predictor, part, scores, predictions)
+    return statistic.grader(found) if found else None
+
+
+def statistics_of(
+    predictor: front.Predictor,
+    part: str,
+    scores: Mapping[str, Score],
+    predictions: Sequence[Prediction],
+) -> dict[str, Statistic]:
+    """The scores that are means over lines, texts or windows, with the figures of each."""
+    task = predictor.task
+    if isinstance(task, Windowed):
+        return statistic.windowed(scores, *task.by_window(predictor.model, part))
     if predictions and "accuracy" in scores:
         said = [prediction.text for prediction in predictions]
-        found = statistic.accuracy(scores["accuracy"], said, task.references(part)[1])
-    elif "bits_per_character" in scores:
-        found = statistic.likelihood(scores, predictor.score(*task.references(part)))
-    else:
-        found = {}
-    return statistic.grader(found) if found else None
+        return statistic.accuracy(scores["accuracy"], said, task.references(part)[1])
+    if "bits_per_character" in scores:
+        return statistic.likelihood(scores, predictor.score(*task.references(part)))
+    return {}
+
+
+def differences(
+    one: front.Predictor,
+    other: front.Predictor,
+    part: str,
+    mine: Outcome,
+    batch: int = 64,
+    samples: int = SAMPLES,
+) -> list[Difference]:
+    """Whether two runs differ by more than chance on a part that they share; `mine` is what the
+    first one's evaluation gave."""
+    check_same(one, other, part)
+    yours = other.evaluate(part, batch=batch)
+    found = [statistics_of(p, part, *each) for p, each in ((one, mine), (other, yours))]
+    if not all(found):
+        raise UserError(f"{part}: it has too few windows or lines to compare two runs")
+    return paired.differences(found[0], found[1], samples)

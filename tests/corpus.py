@@ -48,17 +48,22 @@ tie = "output"
 layers = 1
 heads = 2
 feedforward = 32
+norm = "post"
+dropout = 0.1
 
 [model.decoder]
 layers = 1
 heads = 2
 feedforward = 32
+norm = "post"
+dropout = 0.1
 
 [train]
 updates = 20
 validate_every = 5
 save_every = 5
 log_every = 5
+average = 0
 threads = 1
 precision = "float32"
 
@@ -66,7 +71,9 @@ precision = "float32"
 learning_rate = 0.01
 
 [train.schedule]
+kind = "inverse_sqrt"
 warmup = 20
+end = 0.0
 
 [evaluation]
 lines = 5

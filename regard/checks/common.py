@@ -50,12 +50,35 @@ class Common:
             found[n] = not tokens.isdisjoint(self.target.get(other, frozenset()))
         return found
 
+    @property
+    def known(self) -> NDArray[np.int64]:
+        """Lines that have a token of both sides."""
+        return np.flatnonzero(~np.isnan(self.hits))
+
+    @property
+    def by_chance(self) -> float:
+        """q."""
+        return float(np.mean([np.nanmean(self._hits(far)) for far in FAR]))
+
+    @property
+    def belongs(self) -> float:
+        """How much more often lines are hits than by chance; 0 where hardly any could be."""
+        if len(self.known) < KNOWN:
+            return 0.0
+        return float(np.nanmean(self.hits)) - self.by_chance
+
+    def nowhere(self) -> bool:
+        """Whether no line belongs to its own, though both sides have the same tokens."""
+        everything = Segment(0, self.count, 0.0)
+        enough = len(self.known) >= KNOWN and self._elsewhere(everything) > 0.5
+        return enough and self.belongs < CLEAR / 3
+
     def shuffled(self) -> Segment | None:
         """The lines that do not belong together, if that cannot be chance."""
-        known = np.flatnonzero(~np.isnan(self.hits))
+        known = self.known
         if len(known) < KNOWN or self.count < 2 * BLOCK:
             return None
-        q = float(np.nanmean([np.nanmean(self._hits(far)) for far in FAR]))
+        q = self.by_chance
         blocks = np.array_split(self.hits[known], max(4, len(known) // BLOCK))
         p = float(np.quantile([block.mean() for block in blocks], 0.75))
         p, q = min(p, 0.99), max(q, 0.01)

@@ -24,14 +24,14 @@ def check(parts: Sequence[Part], by: Tokenizer, kind: str) -> Iterator[Finding]:
         shown.append(f"{part.name} {words:.2f} a word, {unknown:.2%} unknown")
         if unknown > MANY.get(kind, WORDS):
             tried = f"{len(side.sample(SAMPLE)):,} of {part.total or len(part):,} lines"
-            what = f"{unknown:.1%} of the tokens in {tried} of the {side.name} of {part.key}"
+            what = f"{unknown:.1%} of the tokens in {tried} of the {side.title} of {part.key}"
             what += " are unknown"
             yield finding("tokenizer.unknown", part.key, what, _strange(side, by))
         if kind in ("bpe", "unigram") and (apart > APART or apart > 2 * usual):
-            what = f"{apart:.2f} tokens for each character of the {side.name} of {part.key}"
+            what = f"{apart:.2f} tokens for each character of the {side.title} of {part.key}"
             example = " ".join(by.pieces(by.encode([side.lines[0]])[0]))
             yield finding("tokenizer.pieces", part.key, what, example)
-    what = f"{parts[0].sides[0].name}, {len(by):,} tokens: {'; '.join(shown)}"
+    what = f"{parts[0].sides[0].title}, {len(by):,} tokens: {'; '.join(shown)}"
     yield finding("tokenizer.coverage", "tokenizer", what)
 
 

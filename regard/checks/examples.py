@@ -134,7 +134,7 @@ def _inputs(part: Part, train: Part, leaked: set[int]) -> Iterator[Finding]:
     hit = [n for n, own in enumerate(mine) if n not in leaked and len(own) >= LONG and own in here]
     if len(hit) > max(2, LEAKED[0] * len(part)):
         side = part.sides[0]
-        what = f"the {side.name} is in data.train, too: {part.counted(len(hit))}"
+        what = f"the {side.title} is in data.train, too: {part.counted(len(hit))}"
         yield finding("data.known", side.place(hit[0]), what, side.lines[hit[0]])
 
 

@@ -1,13 +1,13 @@
 """Sides that belong together: aligned, in the right order, each in its own language."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import log
 
 import numpy as np
 
-from regard.checks.common import Common
+from regard.checks.common import CLEAR, Common
 from regard.checks.findings import Finding, Severity, counted, finding
 from regard.checks.offsets import RELATED, Lengths, Segment
 from regard.checks.sides import Part
@@ -35,11 +35,12 @@ def check(parts: Sequence[Part]) -> Iterator[Finding]:
     reference = max(
         (each.aligned for name, each in lengths.items() if name != "train"), default=0.0
     )
+    common = {p.name: Common(*(side.lines for side in p.sides)) for p in parts if len(p) >= ENOUGH}
     for part in parts:
         yield from _copies(part)
         if part.name in lengths:
-            together = lengths[part.name]
-            wrong = list(_aligned(part, together, reference))
+            wrong = list(_aligned(part, lengths[part.name], reference))
+            wrong = wrong or list(_named(part, common))
             yield from wrong or _ratio(part)
     yield from _order(parts)
 
@@ -68,12 +69,18 @@ def _aligned(part: Part, lengths: Lengths, reference: float) -> Iterator[Finding
                 f"parts by {reference:.2f}: the lines of {part.key} do not belong together"
             )
             yield finding("pairs.unrelated", part.key, what, _shown(part, 0))
-            return
     elif segment := lengths.unrelated():
         yield _unrelated(part, segment, "the lengths of source and target")
-        return
-    if segment := Common(*(side.lines for side in part.sides)).shuffled():
-        yield _unrelated(part, segment, "the names and numbers of source and target")
+
+
+def _named(part: Part, common: Mapping[str, Common]) -> Iterator[Finding]:
+    """The same by names and numbers that both sides have."""
+    which = "the names and numbers of source and target"
+    if segment := common[part.name].shuffled():
+        yield _unrelated(part, segment, which)
+    elif common[part.name].nowhere() and any(each.belongs > CLEAR for each in common.values()):
+        what = f"{which} stand on other lines, but not in other parts: the lines of {part.key} do"
+        yield finding("pairs.unrelated", part.key, f"{what} not belong together", _shown(part, 0))
 
 
 def _unrelated(part: Part, segment: Segment, which: str) -> Finding:

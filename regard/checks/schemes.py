@@ -31,7 +31,7 @@ def check(parts: Sequence[Part], counts: Counter[str]) -> Iterator[Finding]:
     rows = [[list(map(mark, row)) for row in part.sides[-1].values] for part in parts]
     scheme = scheme_of(rows[0])
     for part, marked in zip(parts, rows, strict=True):
-        hit = [(n, word) for n, row in enumerate(marked) for word in broken(row, scheme)]
+        hit = [(n, word) for n, row in enumerate(marked) for word in sorted({*broken(row, scheme)})]
         if hit:
             yield _finding(part, marked, hit, scheme)
 

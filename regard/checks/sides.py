@@ -22,6 +22,13 @@ class Side:
     values: list[Any]
     where: list[Where]
     show: Callable[[Any], str] = str
+    only: bool = False
+    """Whether it is the only text of its example."""
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return "text" if self.only else self.name
 
     def __len__(self) -> int:
         return len(self.values)

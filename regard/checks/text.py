@@ -67,19 +67,19 @@ def _differ(
 ) -> Iterator[Finding]:
     where, example = side.place(0), side.lines[0]
     if learnt.script and held.script and learnt.script != held.script:
-        what = f"the {side.name} is {learnt.script} in data.train, {held.script} in {part.key}"
+        what = f"the {side.title} is {learnt.script} in data.train, {held.script} in {part.key}"
         yield finding("text.script", where, what, example, "error")
         return
     if not lowercase and {learnt.case, held.case} == {"usual", "none"}:
         without, rest = ("data.train", part.key)[:: 1 if learnt.case == "none" else -1]
-        what = f"the {side.name} has no capitals in {without}, but has in {rest}"
+        what = f"the {side.title} has no capitals in {without}, but has in {rest}"
         yield finding("text.case", where, what, example)
     if abs(learnt.apart - held.apart) > 0.5:
         cut, rest = ("data.train", part.key)[:: 1 if learnt.apart > held.apart else -1]
-        what = f"punctuation is cut off in the {side.name} of {cut}, but not in that of {rest}"
+        what = f"punctuation is cut off in the {side.title} of {cut}, but not in that of {rest}"
         yield finding("text.tokenised", where, what, example)
     if (alike := learnt.like(held)) < ALIKE:
-        what = f"the letters of the {side.name} of {part.key} are unlike those of data.train"
+        what = f"the letters of the {side.title} of {part.key} are unlike those of data.train"
         yield finding("text.other", where, f"{what} (cosine {alike:.2f})", example)
 
 
@@ -88,7 +88,7 @@ def sides(train: Part) -> Iterator[Finding]:
     cases = {Form(side).case: side for side in train.sides}
     if {"usual", "none"} <= cases.keys():
         side = cases["none"]
-        what = f"the {side.name} of data.train has no capitals, but the {cases['usual'].name} has"
+        what = f"the {side.title} of data.train has no capitals, but the {cases['usual'].title} has"
         yield finding("text.case", side.place(0), what, side.lines[0])
 
 
@@ -105,7 +105,7 @@ def markup(parts: Sequence[Part]) -> Iterator[Finding]:
         ]
         uneven = any(max(share, s) > OFTEN and min(share, s) < OFTEN / 10 for s in others)
         if hit and (uneven or (share > OFTEN / 10 and part.name == "train")):
-            what = f"HTML in the {side.name}"
+            what = f"HTML in the {side.title}"
             severity: Severity = "warning" if uneven else "note"
             line = side.lines[hit[0]]
             first = next(MARKUP.finditer(line)).start()
@@ -135,7 +135,7 @@ def _characters(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]
             line = side.lines[hit[0]]
             first = min(line.index(c) for c in characters if c in line)
             around = line[max(0, first - 20) :]
-            yield part.lines(code, side, hit, f"{names} in the {side.name}", around)
+            yield part.lines(code, side, hit, f"{names} in the {side.title}", around)
 
 
 def _hidden(character: str) -> bool:
@@ -149,7 +149,7 @@ def _mojibake(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
         return
     hit = [n for n, line in enumerate(side.lines) if MOJIBAKE.search(line)]
     if hit:
-        what = f"UTF-8 taken for Latin-1 in the {side.name}"
+        what = f"UTF-8 taken for Latin-1 in the {side.title}"
         severity: Severity = "error" if len(hit) > max(2, OFTEN * len(part)) else "warning"
         yield part.lines("text.mojibake", side, hit, what, severity=severity)
 
@@ -159,7 +159,7 @@ def _normal(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
         return
     hit = [n for n, line in enumerate(side.lines) if not unicodedata.is_normalized("NFC", line)]
     if hit:
-        yield part.lines("text.normal", side, hit, f"the {side.name} is not NFC")
+        yield part.lines("text.normal", side, hit, f"the {side.title} is not NFC")
 
 
 def _script(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
@@ -171,7 +171,7 @@ def _script(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
     hit = [n for n in _having(side, foreign) if _mostly(side.lines[n], foreign)]
     if total and hit:
         usual = counts.most_common(1)[0][0].capitalize()
-        yield part.lines("text.script", side, hit, f"not in {usual} script in the {side.name}")
+        yield part.lines("text.script", side, hit, f"not in {usual} script in the {side.title}")
 
 
 def _mostly(line: str, foreign: set[str]) -> bool:
@@ -209,7 +209,7 @@ def _cut(part: Part, side: Side) -> Iterator[Finding]:
             for n, line in enumerate(side.lines)
             if len(line) == most and any(map(str.isalnum, line[-10:]))
         ]
-        what, end = f"cut at {most} characters in the {side.name}", side.lines[hit[0]][-40:]
+        what, end = f"cut at {most} characters in the {side.title}", side.lines[hit[0]][-40:]
         yield part.lines("text.cut", side, hit, what, end)
 
 

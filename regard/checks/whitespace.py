@@ -40,7 +40,7 @@ def check(parts: Sequence[Part]) -> Iterator[Finding]:
         ]
         if len(hit) > LINES * len(part):
             names = ", ".join(f"U+{ord(c):04X}" for c in sorted(odd[part.name])[:5])
-            what = f"{names} in the {side.name}, where other lines have U+0020"
+            what = f"{names} in the {side.title}, where other lines have U+0020"
             yield part.lines("text.whitespace", side, hit, what)
 
 

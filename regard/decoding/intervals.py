@@ -6,9 +6,9 @@ horizon
 
     q_j = the weighted `level` quantile of |y_j − μ_j| / s(x),   weights w_i = i / n,   i = 1 … n
 
-over the windows of the validation part, oldest first: what is nearer to the future counts more, since a
-series does not stay what it was (Barber et al. 2023). The interval is μ_j ± q_j s(x). As for a new
-window, there is one more residual of weight 1 that nobody knows, and it counts as the largest.
+over the windows of the validation part, oldest first: what is nearer to the future counts more,
+since a series does not stay what it was (Barber et al. 2023). The interval is μ_j ± q_j s(x). For a
+new window, one more residual of weight 1 is unknown, and counts as the largest.
 
     s(x) = deviation(x) + 2 |mean(later half of x) − mean(earlier half of x)|
 
@@ -67,7 +67,7 @@ def conformal(
 
     One for each variable, or one for all (C2 = 1) where they share a model.
     """
-    count, steps, variables = distances.shape
+    count, _, variables = distances.shape
     weights = torch.arange(1, count + 1).double() / count
     rows = float64(distances).movedim(0, -1).cpu()  # (T, C, N)
     if shared:

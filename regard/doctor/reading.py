@@ -75,8 +75,9 @@ def _part(plan: Plan, name: Name, found: Sequence[Example], whole: bool) -> Part
     if name != "train":
         found = [plan.answer(each) for each in found]
     columns = zip(*(each.values for each in found), strict=True)
+    only = sum(field.distinctive for field in plan.fields.values()) == 1
     sides = [
-        Side(side, list(column), [each.where(n) for each in found], f.show)
+        Side(side, list(column), [each.where(n) for each in found], f.show, only)
         for n, ((side, f), column) in enumerate(zip(plan.fields.items(), columns, strict=True))
     ]
     return Part(name, tuple(sides), whole)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regard.checks import series as checks
 from regard.checks.findings import Finding, finding
 from regard.checks.sides import Part
-from regard.data import clock, delimiters, series, windows
+from regard.data import clock, delimiters, readers, series, windows
 from regard.data.files import called
 from regard.data.readers import Report
 from regard.data.series import TOLERANCE, Scanned, Series
@@ -95,16 +95,26 @@ class Field(Base):
         timed = ([time, *row] for time, row in zip(times, rows, strict=True))
         return self._table([[value.time, *value.names], *timed])
 
-    def show_forecast(self, found: Series, mean: Values, low: Values, high: Values) -> str:
+    def show_forecast(
+        self, found: Series, mean: Values, low: Values, high: Values, like: str = ""
+    ) -> str:
         """CSV of what follows a series: of each variable (T, C) the expected value and the ends of
-        its interval."""
+        its interval; delimiter and decimals are those of the text `like`, if it is given."""
         names = [f"{name}{end}" for name in found.names for end in ("", ".low", ".high")]
         columns = np.stack([mean, low, high], -1).reshape(len(mean), -1)  # (T, C · 3)
         spread = np.repeat(self.standard.deviation, 3)
         times = found.after(len(mean))
-        rows = ([t, *map(_digits, row, spread)] for t, row in zip(times, columns, strict=True))
+        numbers = [[*map(_digits, row, spread)] for row in columns]
+        between = ","
+        if like:
+            ending = readers.suffix(Path(called(like, "")))
+            start = like.split("\n", delimiters.LOOKED)[: delimiters.LOOKED]
+            between = delimiters.of_series(self.data.delimiter, ending, start)
+            if self.data.decimal == ",":
+                numbers = [[cell.replace(".", ",") for cell in row] for row in numbers]
+        rows = ([t, *row] for t, row in zip(times, numbers, strict=True))
         named = "" if self.data.time == AUTO else self.data.time
-        return self._table([[found.time or named or "step", *names], *rows], ",")
+        return self._table([[found.time or named or "step", *names], *rows], between)
 
     def _table(self, rows: Iterable[Sequence[str]], separator: str = "") -> str:
         """CSV without a newline at its end."""

@@ -111,11 +111,7 @@ def span_f1(
     Where the reference has an unknown tag, nobody knows which span is there, nor where the one
     beside it ends: spans of either side that hold such a place, or are next to one, do not count.
     """
-    said, true = set[Span](), set[Span]()
-    for n, (prediction, reference) in enumerate(zip(predictions, references, strict=True)):
-        places = {place for place, tag in enumerate(reference) if tag == UNKNOWN}
-        said |= _apart(spans(prediction, n), places)
-        true |= _apart(spans(reference, n), places)
+    said, true = counted_spans(predictions, references)
     both = len(said & true)
     asked = sum(tag == UNKNOWN for tags in references for tag in tags)
     about = f"spans:{len(true)}|scheme:conll|average:micro" + f"|unknown:{asked}" * bool(asked)
@@ -124,6 +120,18 @@ def span_f1(
         "precision": score("precision", 100 * both / max(1, len(said)), about),
         "recall": score("recall", 100 * both / max(1, len(true)), about),
     }
+
+
+def counted_spans(
+    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+) -> tuple[set[Span], set[Span]]:
+    """The spans that count, predicted and true."""
+    said, true = set[Span](), set[Span]()
+    for n, (prediction, reference) in enumerate(zip(predictions, references, strict=True)):
+        places = {place for place, tag in enumerate(reference) if tag == UNKNOWN}
+        said |= _apart(spans(prediction, n), places)
+        true |= _apart(spans(reference, n), places)
+    return said, true
 
 
 def _apart(found: Iterable[Span], places: set[int]) -> set[Span]:

@@ -82,3 +82,16 @@ def likelihood(
         "perplexity": (nats, symbols, math.exp),
     }
     return {name: Statistic(scores[name], *each) for name, each in found.items() if name in scores}
+
+
+def windowed(
+    scores: Mapping[str, Score], figures: Mapping[str, Array], horizon: int
+) -> dict[str, Statistic]:
+    """Means over windows. Those that share a future are drawn together, as one."""
+    count = len(next(iter(figures.values())))
+    found = {}
+    for name in figures if count >= 2 * horizon else ():
+        blocks = np.array_split(figures[name], count // horizon)
+        sums, sizes = (np.array([f(b) for b in blocks], dtype=float) for f in (np.sum, len))
+        found[name] = Statistic(scores[name], sums, sizes, float)
+    return found

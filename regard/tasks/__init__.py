@@ -135,6 +135,13 @@ class Calibrates(Protocol):
 
 
 @runtime_checkable
+class Windowed(Protocol):
+    """A task that scores windows of a series, which share steps with those beside them."""
+
+    def by_window(self, model: Model, part: str) -> tuple[dict[str, Any], int]: ...
+
+
+@runtime_checkable
 class Carries(Protocol):
     """A task whose batches hand something on to the next."""
 

@@ -135,20 +135,18 @@ class Task:
         return Forecaster(model, self.window, self.past.name, restless)
 
     def judge(
-        self,
-        model: Model,
-        part: str,
-        steps: int,
-        *,
-        paths: int = 0,
-        batch: int = 64,
-        restless: bool = True,
+        self, model: Model, part: str, steps: int, *, restless: bool = True, **options: Any
     ) -> Forecasts:
         """Forecasts for every window of a part; `restless` = False: all as wide as each other."""
         values, starts = self.stored.values(part), self.stored.starts(part, steps)
-        by = self.by(model)
-        by = replace(by, restless=by.restless and restless)
-        return by.judge(values, starts, steps, paths=paths, batch=batch)
+        by = self.by(model) if restless else replace(self.by(model), restless=False)
+        return by.judge(values, starts, steps, **options)
+
+    def by_window(self, model: Model, part: str) -> tuple[dict[str, Any], int]:
+        """Figures of every window of a part, and how many of them in a row share a future."""
+        steps, intervals = self.window.horizon, self.config.intervals
+        found = self.judge(model, part, steps, paths=intervals.paths)
+        return {n: x.numpy() for n, x in found.by_window(intervals.reach).items()}, steps
 
     def validate(self, model: Model) -> dict[str, float]:
         """Squared and absolute errors over the horizon; −log p of a block, whose σ nobody has
@@ -211,13 +209,13 @@ class Task:
             past = torch.from_numpy(known)[None].to(model.device)
             with torch.inference_mode():
                 normal = self.by(model).forecast(past, steps, self.config.intervals.paths)
-            yield self._prediction(found, *(each[0].cpu() for each in normal))
+            yield self._prediction(found, *(each[0].cpu() for each in normal), like=text)
 
     def _prediction(
-        self, found: Series, mean: Float[Tensor, "T C"], deviation: Float[Tensor, "T C"]
+        self, found: Series, *normal: Float[Tensor, "T C"], like: str = ""
     ) -> Prediction:
-        ends = self.past.ends(mean.numpy(), deviation.numpy(), self.config.intervals.reach)
-        return Prediction(text=self.past.show_forecast(found, *ends))
+        ends = self.past.ends(*(x.numpy() for x in normal), self.config.intervals.reach)
+        return Prediction(text=self.past.show_forecast(found, *ends, like=like))
 
     def references(self, part: str) -> tuple[list[str], list[str]]:
         """Windows of a part whose futures do not overlap, as CSV."""

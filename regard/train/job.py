@@ -108,7 +108,7 @@ class Config:
             updates = min(updates, max(1, round(self.epochs * batches / self.accumulate)))
 
         def whole(given: float) -> float:
-            return max(1, round(given * updates)) if 0 < given < 1 else given
+            return math.ceil(given * updates) if 0 < given < 1 else given
 
         return replace(
             self,

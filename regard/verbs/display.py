@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # `regard data` needs no torch
     from regard.checks.findings import Finding
     from regard.front import Predictor
     from regard.metrics import Comparison, Score
+    from regard.metrics.details import Table as Details
+    from regard.metrics.paired import Difference
     from regard.runs import Run
     from regard.runs.state import Unfinished
     from regard.train.progress import Progress
@@ -163,24 +165,39 @@ def scores(
     part: str,
     found: "Mapping[str, Score]",
     comparison: "Comparison | None",
+    differences: "Sequence[Difference] | None",
+    tables: "Sequence[Details]",
     *,
     as_json: bool,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Scores with their signatures; in JSON, with `more`."""
+    """Scores with their signatures, what stands behind them, and how another run differs; in JSON,
+    with `more`."""
     if as_json:
         table = {n: {"score": s.value, "signature": s.signature} for n, s in found.items()}
         output: dict[str, Any] = {"run": str(run), "part": part, **(more or {}), "scores": table}
         if comparison is not None:
             output["comparison"] = comparison.as_dict()
+        if differences is not None:
+            output["differences"] = [each.as_dict() for each in differences]
+        output["details"] = [each.as_dict() for each in tables]
         print(checked.written(output))
         return
     width = max(map(len, found), default=0)
     for name, score in found.items():
         value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
         results.print(f"{name:>{width}} {value:>8}   {score.signature}")
+    for table in tables:
+        results.print(f"\n{table.title}")
+        columns(table.header, table.rows, [table.note] * bool(table.note))
     if comparison is not None:
         results.print(f"\n{comparison.table()}")
+    for each in differences or ():
+        results.print(f"\n{each}")
+    if differences:
+        first = differences[0]
+        how = f"paired bootstrap, {first.samples:,} samples, seed {first.seed}"
+        results.print(f"{how}; more than chance where p < 0.05")
 
 
 def likelihood(found: Sequence[Mapping[str, Any]]) -> None:

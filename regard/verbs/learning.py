@@ -27,6 +27,7 @@ def train(
     to: Maybe[Path] = None,
     resume: Maybe[Path] = None,
     start_from: From = None,
+    seeds: Maybe[int] = None,
     parts: Parts = None,
     profile: Flag = False,
     json: Flag = False,
@@ -38,6 +39,7 @@ def train(
       regard train mine.toml train.updates=2000 model.dim=256 --to runs/mine
       regard train --resume runs/mine
       regard train new-data.toml --from runs/mine
+      regard train mine.toml --seeds 3
       regard train multi30k-en-de --profile
 
     Args:
@@ -47,6 +49,8 @@ def train(
         resume: A run to go on with, exactly where it stopped.
         start_from: A run whose whole model (weights and tokenizers) is trained on. For single parts
             of it, name the run in the recipe: model.encoder.weights=runs/mine.
+        seeds: Train so many seeds, from the recipe's own on, into runs/NAME-seed1, …; report mean
+            and deviation. Finished ones are kept, unfinished ones go on.
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """
@@ -57,6 +61,12 @@ def train(
         raise RecipeError("train: --resume goes on with a run as it is, without changes")
     if profile and (to or start_from):
         raise RecipeError("train: --profile leaves no run behind, and begins with new weights")
+    if seeds is not None:
+        if recipe is None or profile:
+            raise RecipeError("train: --seeds needs a recipe, and neither --resume nor --profile")
+        add_parts(parts)
+        _seeds(recipe, overrides, to, seeds, start_from, as_json=json)
+        return
     from regard import front, runs
     from regard.runs import preparing, state
     from regard.verbs import display
@@ -86,6 +96,31 @@ def train(
     display.summary(run, progress)
     if not progress.finished:
         sys.exit(INTERRUPTED)
+
+
+def _seeds(
+    recipe: Path,
+    overrides: Sequence[str],
+    to: Path | None,
+    count: int,
+    start_from: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Train several seeds, one after the other, and say how far apart they are."""
+    from regard.verbs import display, seeds
+
+    found = seeds.train(
+        recipe, overrides, to, count,
+        lambda changes, folder: train(
+            recipe, changes, to=folder, start_from=start_from, json=as_json
+        ),
+        lambda folder: train(resume=folder, json=as_json),
+    )  # fmt: skip
+    if found and as_json:
+        say(found.as_dict())
+    for line in found.lines() if found else ():
+        display.errors.print(line)
 
 
 def doctor(

@@ -255,10 +255,12 @@ def _table(
 
 def _steps(text: str) -> Iterator[dict[str, Any]]:
     """The rows of a forecast, which is CSV: times, and numbers by name."""
-    from regard.data.delimiters import is_number
+    from regard.data.delimiters import is_number, of_series
 
-    for row in csv.DictReader(text.splitlines()):
-        yield {name: float(cell) if is_number(cell) else cell for name, cell in row.items()}
+    lines = text.splitlines()
+    for row in csv.DictReader(lines, delimiter=of_series("auto", ".csv", lines)):
+        points = {name: cell.replace(",", ".") for name, cell in row.items()}
+        yield {name: float(c) if is_number(c) else row[name] for name, c in points.items()}
 
 
 def _refuse_layout(source: Source, **given: Any) -> None:

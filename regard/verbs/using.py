@@ -43,6 +43,7 @@ def evaluate(
     quantization: Quantization = "float32",
     shortlist: Flag = False,
     output: Maybe[Path] = None,
+    report: Maybe[Path] = None,
     parts: Parts = None,
     json: Flag = False,
 ) -> None:
@@ -52,6 +53,7 @@ def evaluate(
       regard evaluate runs/mine
       regard evaluate runs/mine --part validation --beams 10 --output hypotheses.txt
       regard evaluate runs/mine --baseline runs/other
+      regard evaluate runs/mine --report report.html
 
     Args:
         part: Which part of the recipe's data.
@@ -65,20 +67,26 @@ def evaluate(
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         output: A file for the outputs, one line each.
+        report: A file for a page of HTML: scores, figures of each label, confusion, worst outputs.
         json: Scores as JSON on stdout.
     """
-    from regard.verbs import display
+    from regard import compare as comparing
+    from regard.tasks import Grades
+    from regard.verbs import display, evaluation, report as reporting
 
     add_parts(parts)
-    if output is not None:
-        streams.check_place(output)
+    for place in (output, report):
+        if place is not None:
+            streams.check_place(place)
     options = given(search=search, beams=beams, length_penalty=length_penalty)
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
     other = baseline and load(baseline, **opened, **given(choices=choices))
-    if other:
+    if other and isinstance(predictor.task, Grades):
         predictor.check_comparable(other)
+    elif other:
+        comparing.check_same(predictor, other, part)
     for each in (predictor, other) if other else (predictor,):
         for line in each.notes:
             display.warn(f"{each.run.folder}: {line}")
@@ -91,12 +99,21 @@ def evaluate(
     elif output is not None:
         texts = (f"{one_line(predictor.task, p.text)}\n" for p in predictions)
         streams.put(output, "".join(texts).encode())
-    comparison = None
+    comparison, differences = None, None
     if other:
         with display.waiting(f"predicting the {part} part with {baseline}"):
-            comparison = predictor.compare(predictions, other, part, batch=batch, **options)
+            if isinstance(predictor.task, Grades):
+                comparison = predictor.compare(predictions, other, part, batch=batch, **options)
+            else:
+                mine = scores, predictions
+                differences = comparing.differences(predictor, other, part, mine, batch)
+    tables = evaluation.details(predictor, part, predictions)
+    if report is not None:
+        verdicts = comparison.table().split("\n") if comparison else map(str, differences or ())
+        page = reporting.page(str(run), part, scores, tables, [*verdicts])
+        streams.put(report, page.encode())
     mark = unfinished_key(predictor.unfinished)
-    display.scores(run, part, scores, comparison, as_json=json, more=mark)
+    display.scores(run, part, scores, comparison, differences, tables, as_json=json, more=mark)
 
 
 def compare(

@@ -88,7 +88,9 @@ def test_a_head_that_is_chosen_is_shown(pages: Callable[[str], Path], opened: Op
     page.wait_for_selector(canvas)
     before = page.eval_on_selector(canvas, "canvas => canvas.toDataURL()")
     page.click("[data-head='1.1']")
-    page.wait_for_function("document.querySelector('figcaption').textContent.includes('head 1')")
+    page.wait_for_function(
+        "() => document.querySelector('figcaption').textContent.includes('head 1')"
+    )
     after = page.eval_on_selector(canvas, "canvas => canvas.toDataURL()")
     assert before != after
     assert page.get_attribute("[data-head='1.1']", "aria-pressed") == "true"
@@ -145,7 +147,9 @@ def test_the_keyboard_is_enough(pages: Callable[[str], Path], opened: Opened):
     page.wait_for_selector("[data-head='1.0']")
     page.focus("[data-head='1.0']")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('figcaption').textContent.includes('layer 1')")
+    page.wait_for_function(
+        "() => document.querySelector('figcaption').textContent.includes('layer 1')"
+    )
 
 
 def test_checkpoints_are_replayed_and_runs_stand_side_by_side(
@@ -210,7 +214,9 @@ def test_a_long_text_stays_usable(opened: Opened, tmp_path: Path):
     page.evaluate(SCROLL, 30)
     step = (_busy(session) - before) / 30
     page.click("[data-head='11.11']")
-    page.wait_for_function("document.querySelector('figcaption').textContent.includes('layer 11')")
+    page.wait_for_function(
+        "() => document.querySelector('figcaption').textContent.includes('layer 11')"
+    )
     assert first < 1.0 and attention < 2.0 and step < 0.05, (first, attention, step)
 
 

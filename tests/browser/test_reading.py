@@ -220,7 +220,7 @@ def test_two_runs_have_one_set_of_controls_and_a_map_of_the_difference(
     assert page.input_value(".bar [data-control=Layer]") == "1"
     page.select_option(".bar [data-control=Head]", "1")
     page.wait_for_function(
-        """[...document.querySelectorAll("figcaption")].filter((each) =>
+        """() => [...document.querySelectorAll("figcaption")].filter((each) =>
             each.textContent.includes("layer 1, head 1")).length === 3"""
     )
     maps = page.query_selector_all(MAP)
@@ -252,4 +252,4 @@ def test_maps_of_unlike_shapes_stand_side_by_side(
     page.wait_for_selector("text=There is no map of the difference")
     assert len(page.query_selector_all(MAP)) == 2
     page.click("[data-value=encoder]")
-    page.wait_for_function(f"document.querySelectorAll('{MAP}').length === 3")
+    page.wait_for_function(f"() => document.querySelectorAll('{MAP}').length === 3")

@@ -100,8 +100,10 @@ def test_a_new_width_draws_the_pictures_again(pages: Callable[[str], Path], open
     canvas = "[data-view=heatmap] canvas.map"
     page.wait_for_selector(canvas)
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function(f"document.querySelector('{canvas}')?.offsetWidth <= 390")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.wait_for_function(
+        f"() => parseFloat(document.querySelector('{canvas}')?.style.width) <= 390"
+    )
+    page.wait_for_function("() => document.documentElement.scrollWidth <= 390")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

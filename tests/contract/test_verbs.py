@@ -137,7 +137,14 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     scores = json.loads(verb("evaluate", "one", "--json"))["scores"]
     assert scores
     assert all(math.isfinite(each["score"]) and each["signature"] for each in scores.values())
-    assert next(iter(scores)) in verb("compare", "one", "two", "--samples", "20")
+    both = json.loads(verb("evaluate", "one", "--baseline", "two", "--report", "r.html", "--json"))
+    assert all(each["p"] == 1.0 for each in both.get("differences", []))  # a copy
+    assert both.get("differences") or both["comparison"]["scores"]
+    assert both["details"] and all(each["rows"] or each["note"] for each in both["details"])
+    page = Path("r.html").read_text()
+    assert "<script" not in page and next(iter(scores)) in page
+    compared = verb("compare", "one", "two", "--samples", "20")
+    assert next(iter(scores)) in compared and "no winner" in compared
     given = Path("series.csv").read_text() if task == "forecast" else "a dog runs"
     Path("input.txt").write_text(given)
     said = verb("predict", "one", "input.txt")

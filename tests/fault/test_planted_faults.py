@@ -360,6 +360,19 @@ def test_a_side_that_is_shuffled_from_a_line_on(tmp_path):
     assert unrelated.severity == "warning"
 
 
+def test_a_side_that_is_shuffled_from_the_first_line_on(tmp_path):
+    """That another part is not says it."""
+    files = {"train.tsv": dates(1200, "1960-01-01"), "test.tsv": dates(200, "2000-06-01")}
+    targets = [row[1] for row in files["train.tsv"]]
+    random.Random(1).shuffle(targets)
+    for row, target in zip(files["train.tsv"], targets, strict=True):
+        row[1] = target
+    found = found_in(tmp_path, files, "translate")
+    [unrelated] = [each for each in found if each.code == "pairs.unrelated"]
+    assert (unrelated.severity, unrelated.place) == ("error", "data.train")
+    assert "stand on other lines" in unrelated.what
+
+
 def test_sides_with_less_in_common_are_not_shuffled(tmp_path):
     """From line 801 on, months and years are in words on both sides."""
     files = {"train.tsv": dates(1200, "1960-01-01"), "test.tsv": dates(200, "2000-06-01")}

@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard import cli, compare
-from regard.compare import Comparison, Entry, by_length, learning_curves
+from regard.compare import Comparison, Entry, by_length, learning_curves, unit_of
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score, statistic
 from regard.plots.comparison import comparison
@@ -160,7 +160,7 @@ def test_a_model_with_few_positions_is_not_asked_beyond_them(tmp_path: Path):
     ],
 )
 def test_what_length_is_counted_in(texts: list[str], unit: str):
-    assert compare._unit(texts) == unit
+    assert unit_of(texts) == unit
 
 
 def test_a_wrong_name_of_a_picture_is_refused_before_the_work(

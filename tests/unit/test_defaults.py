@@ -65,6 +65,7 @@ def test_what_does_the_work_decides():
     assert (rnn.model.encoder.kind, rnn.model.input.kind) == ("rnn", "tokens")
     assert bag.train.optimizer.learning_rate > rnn.train.optimizer.learning_rate
     assert read("forecast").model.encoder.kind == "linear"
+    assert read("translate", "model.encoder.kind=rnn").model.decoder.kind == "rnn"
 
 
 def test_a_recipe_covers_what_it_names_and_a_section_of_another_kind_covers_all():
@@ -108,8 +109,8 @@ def test_a_run_says_how_many_updates_its_epochs_are(tmp_path: Path):
     epoch = len(list(first_epoch(run.task.batches(1))))
     assert epoch == 8
     assert run.recipe.train.updates == 24
-    assert run.recipe.train.schedule.warmup == 2
-    assert run.recipe.train.validate_every == run.recipe.train.save_every == 1
+    assert run.recipe.train.schedule.warmup == 3
+    assert run.recipe.train.validate_every == run.recipe.train.save_every == 2
 
 
 def test_pairs_are_held_out_by_their_source(tmp_path: Path):

@@ -111,6 +111,10 @@ def test_intervals_are_in_the_unit_of_the_file(field: Field):
     found = made.parse("t,a,b\n1,0,0\n2,0,0")
     shown = made.show_forecast(found, middle, low, high)
     assert shown == "t,a,a.low,a.high,b,b.low,b.high\n3,1,-3,5,14,10,18"
+    german = replace(made, data=replace(made.data, decimal=","))
+    like = "t;a;b\n1;0,5;0\n2;0,5;0"
+    shown = german.show_forecast(german.parse(like), middle / 4, low, high, like)
+    assert shown == "t;a;a.low;a.high;b;b.low;b.high\n3;0,25;-3;5;3,5;10;18"
 
 
 # What is learnt and stored

@@ -1,0 +1,145 @@
+"""What stands behind the scores of a run, by what its task declares that it can do."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from regard.front import Predictor, answers
+from regard.metrics import translation
+from regard.metrics.details import (
+    Table,
+    by_label,
+    confident_errors,
+    confused,
+    short,
+    worst,
+)
+from regard.metrics.labels import UNKNOWN, counted_spans, known, marks_spans
+from regard.tasks import Continues, Grades, Prediction, Windowed
+
+
+def details(predictor: Predictor, part: str, outputs: Sequence[Prediction]) -> list[Table]:
+    """Tables of a part, given what was predicted for it."""
+    task = predictor.task
+    if isinstance(task, Windowed):
+        return _windows(predictor, part)
+    if isinstance(task, Continues):
+        return _likelihood(predictor, part)
+    if isinstance(task, Grades):
+        return _written(*answers(task, part), outputs)
+    texts, true = task.references(part)
+    if outputs and any(output.probabilities for output in outputs):
+        return _labelled(texts, true, outputs, task.fields["target"])
+    if outputs and any(output.log_probs for output in outputs):
+        return _tagged(texts, true, outputs)
+    return []
+
+
+def _labelled(
+    texts: Sequence[str], true: Sequence[str], outputs: Sequence[Prediction], field: Any
+) -> list[Table]:
+    """Labels of texts, one or several of each."""
+    said = [output.text for output in outputs]
+    pairs = [
+        (output.tokens, field.parse(label)) for output, label in zip(outputs, true, strict=True)
+    ]
+    sure = [math.exp(min(0.0, output.score)) if output.tokens else 0.0 for output in outputs]
+    tables = [by_label(pairs)]
+    if all(len(labels) == 1 for _, labels in pairs):
+        there = [(one[0], other[0]) for one, other in pairs if one]  # an empty text has none
+        tables.append(confused(there))
+    return [*tables, confident_errors(texts, said, true, sure)]
+
+
+def _tagged(
+    texts: Sequence[str], true: Sequence[str], outputs: Sequence[Prediction]
+) -> list[Table]:
+    """Tags of words; where they mark spans, whole spans by their type."""
+    said, right = [output.tokens for output in outputs], [line.split() for line in true]
+    pairs = known(said, right)
+    names = {name for pair in pairs for name in pair}
+    if marks_spans(sorted(names)):
+        mine, there = counted_spans(said, right)
+        kinds = [([s[1]] * (s in mine), [s[1]] * (s in there)) for s in sorted(mine | there)]
+        table = by_label(kinds)
+    else:
+        table = by_label([([one], [other]) for one, other in pairs])
+    words = [
+        (word, one, other, chance, short(text))
+        for text, output, tags in zip(texts, outputs, right, strict=True)
+        for word, one, chance, other in zip(
+            output.source, output.tokens, output.log_probs, tags, strict=True
+        )
+        if other != UNKNOWN
+    ]
+    columns = list(zip(*words, strict=True)) or [()] * 5
+    contexts = [f"{word}: {text}" for word, text in zip(columns[0], columns[4], strict=True)]
+    sure = [math.exp(min(0.0, chance)) for chance in columns[3]]
+    return [table, confused(pairs), confident_errors(contexts, columns[1], columns[2], sure)]
+
+
+def _written(
+    sources: Sequence[str], right: Sequence[Sequence[str]], outputs: Sequence[Prediction]
+) -> list[Table]:
+    """The sentences that are farthest from their reference."""
+    said = [output.text for output in outputs]
+    values = [
+        translation([one], [list(texts)], metrics=["chrf"])["chrf"].value
+        for one, texts in zip(said, right, strict=True)
+    ]
+    texts = list(zip(sources, (each[0] for each in right), said, strict=True))
+    wrong = [n for n, (one, all_) in enumerate(zip(said, right, strict=True)) if one not in all_]
+    header = ("chrF", "line", "source", "reference", "output")
+    note = f"{len(wrong):,} of {len(said):,} are not exactly a reference."
+    return [worst("Worst outputs by chrF", header, values, texts, higher=True, note=note)]
+
+
+def _likelihood(predictor: Predictor, part: str) -> list[Table]:
+    """The texts, or the lines of a running text, that surprise a language model most."""
+    texts = predictor.task.references(part)[0]
+    found = predictor.score(texts)
+    tables = []
+    if len(texts) > 1:
+        scored = [n for n, each in enumerate(found) if each["log_probs"]]
+        values = [-found[n]["log_prob"] / len(found[n]["log_probs"]) for n in scored]
+        rows = [(texts[n],) for n in scored]
+        header = ("nll per token", "line", "text")
+        tables.append(worst("Most surprising lines", header, values, rows, higher=False))
+    task: Any = predictor.task
+    chances, contexts = list[float](), list[tuple[str, ...]]()
+    for text, symbols in zip(found, task.symbols(part), strict=True):
+        pieces = task.by.pieces(symbols)
+        for n, (piece, chance) in enumerate(zip(pieces, text["log_probs"], strict=False)):
+            chances.append(-chance)
+            contexts.append((piece, "".join(pieces[max(0, n - 20) : n])))
+    header = ("nll", "token number", "token", "after")
+    tables.append(worst("Most surprising tokens", header, chances, contexts, higher=False))
+    return tables
+
+
+def _windows(predictor: Predictor, part: str) -> list[Table]:
+    """The error at each step of a horizon, and the windows with the largest errors."""
+    task: Any = predictor.task
+    how = task.config.intervals
+    found = task.judge(predictor.model, part, task.window.horizon, paths=how.paths)
+    error = (found.future - found.mean).double()
+    inside = (found.distance().abs() <= how.reach).double()
+    steps = error.shape[1]
+    places = sorted({1, *(max(1, steps * n // 8) for n in range(1, 9))})
+    rows = tuple(
+        (
+            str(step),
+            f"{float(error[:, step - 1].square().mean()):.4f}",
+            f"{float(error[:, step - 1].abs().mean()):.4f}",
+            f"{100 * float(inside[:, step - 1].mean()):.1f}",
+        )
+        for step in places
+    )
+    covered = f"covered (%), said {100 * how.level:g}"
+    note = "In standardised values."
+    ahead = Table(title="By step", header=("step", "MSE", "MAE", covered), rows=rows, note=note)
+    squares = error.square().mean((1, 2)).tolist()
+    starts = task.stored.starts(part, steps)
+    texts = [(str(int(start) + 1),) for start in starts]
+    header = ("MSE", "window", "first row of its future")
+    return [ahead, worst("Worst windows", header, squares, texts, higher=False, note=note)]

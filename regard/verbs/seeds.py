@@ -1,0 +1,78 @@
+"""The same recipe from several seeds: how much of a result is luck."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RecipeError
+from regard.recipe import config
+from regard.runs import Run, state
+from regard.train.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What several seeds reached in validation."""
+
+    metric: str
+    values: dict[str, float]
+    """Best value of each run, by its folder."""
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values.values())
+
+    @property
+    def deviation(self) -> float | None:
+        """√(Σ (v − mean)² / (n − 1)); None of one run."""
+        return statistics.stdev(self.values.values()) if len(self.values) > 1 else None
+
+    def as_dict(self) -> dict[str, Any]:
+        found = {"kind": "seeds", "metric": self.metric, "runs": self.values}
+        return found | {"mean": self.mean, "deviation": self.deviation}
+
+    def lines(self) -> list[str]:
+        each = [f"{run}: best {self.metric} {value:.4g}" for run, value in self.values.items()]
+        around = "" if self.deviation is None else f" ± {self.deviation:.2g} (standard deviation)"
+        whole = f"{len(each)} seeds: {self.metric} {self.mean:.4g}{around} in validation"
+        return [*each, whole, f"test: regard compare {' '.join(self.values)}"]
+
+
+def folders(base: Path, first: int, count: int) -> dict[int, Path]:
+    """{seed: folder}: runs/x-seed1, runs/x-seed2, …"""
+    if count < 2:
+        raise RecipeError(f"seeds: {count}: give 2 or more")
+    return {n: base.with_name(f"{base.name}-seed{n}") for n in range(first, first + count)}
+
+
+def train(
+    recipe: Path,
+    overrides: Sequence[str],
+    to: Path | None,
+    count: int,
+    begin: Callable[[tuple[str, ...], Path], None],
+    go_on: Callable[[Path], None],
+) -> Spread | None:
+    """Train each seed: a finished run is kept, an unfinished one goes on. None without a
+    validation.
+
+    All that is there is checked before anything is trained.
+    """
+    first = config.load(recipe, overrides).seed
+    found = folders(to or state.RUNS / state.name_of(recipe), first, count)
+    changes = {seed: (*overrides, f"seed={seed}") for seed in found}
+    there = {seed for seed, folder in found.items() if (folder / "recipe.toml").is_file()}
+    for seed in sorted(there):
+        if Run(found[seed]).recipe != config.load(recipe, changes[seed]):
+            raise RecipeError(f"{found[seed]} is a run of another recipe: give another --to")
+    for seed, folder in found.items():
+        if seed not in there:
+            begin(changes[seed], folder)
+        elif state.unfinished(folder):
+            go_on(folder)
+    best = {str(f): Checkpoint(f / "model").standing().best for f in found.values()}
+    reached = {run: value for run, value in best.items() if value is not None}
+    metric = Run(found[first]).recipe.train.metric
+    return Spread(metric=metric, values=reached) if len(reached) == count else None

@@ -1,0 +1,39 @@
+"""Several seeds of a recipe: where they go, what is kept, how far apart they are."""
+
+from pathlib import Path
+
+import pytest
+
+from regard import cli
+from regard.errors import RecipeError
+from regard.verbs.seeds import Spread, folders
+from tests import corpus
+
+
+def test_folders_are_named_by_their_seed():
+    found = folders(Path("runs/x"), 4, 2)
+    assert found == {4: Path("runs/x-seed4"), 5: Path("runs/x-seed5")}
+    with pytest.raises(RecipeError, match="seeds: 1: give 2 or more"):
+        folders(Path("runs/x"), 1, 1)
+
+
+def test_mean_and_deviation_by_hand():
+    found = Spread(metric="bleu", values={"a": 1.0, "b": 2.0, "c": 3.0})
+    assert found.mean == 2.0 and found.deviation == 1.0
+    assert found.lines()[3] == "3 seeds: bleu 2 ± 1 (standard deviation) in validation"
+
+
+def test_seeds_are_trained_once_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    recipe = corpus.write(tmp_path / "corpus")
+    words = ["train", str(recipe), "train.updates=2", "--to", str(tmp_path / "x"), "--seeds", "2"]
+    cli.main(words)
+    assert "2 seeds: " in capsys.readouterr().err
+    made = sorted(tmp_path.glob("x-seed*"))
+    assert [folder.name for folder in made] == ["x-seed1", "x-seed2"]
+    times = [(folder / "model").stat().st_mtime_ns for folder in made]
+    cli.main(words)
+    assert "2 seeds: " in capsys.readouterr().err
+    assert times == [(folder / "model").stat().st_mtime_ns for folder in made]
+    with pytest.raises(SystemExit):
+        cli.main([*words, "train.updates=3"])
+    assert "x-seed1 is a run of another recipe" in capsys.readouterr().err
