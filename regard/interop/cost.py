@@ -10,6 +10,9 @@ from regard.metrics import bootstrap, paired_bootstrap
 
 LIKELY = 0.05
 """A difference that chance makes less often than this is no noise."""
+SMALL = 0.005
+"""An error or a perplexity is measured so finely that every rounding shows: a loss below half a
+percent of it counts as noise, however sure it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,4 +77,5 @@ def _worse(whole: Quality, narrow: Quality) -> bool:
         )
     lost = narrow.values - whole.values
     low, high = bootstrap(-lost if whole.higher else lost, whole.counts)
-    return bool(low > 0 and np.isfinite(high))
+    slight = not whole.higher and narrow.value < (1 + SMALL) * whole.value
+    return bool(not slight and low > 0 and np.isfinite(high))

@@ -121,8 +121,12 @@ class Shipment(ABC):
         """The rows of the validation part that the run keeps."""
         if not self.task.plan.has("validation"):
             return []
-        kept = Stored(self.task.folder, "validation", self.task.fields, *filter(None, [longest]))
-        return list(kept.rows())[:MOST]
+        try:
+            bound = [] if longest is None else [longest]
+            kept = Stored(self.task.folder, "validation", self.task.fields, *bound)
+            return list(kept.rows())[:MOST]
+        except (UserError, OSError):  # a run may be handed on without its data
+            return []
 
     def inputs(self, by: Tokenizer) -> list[str]:
         """Texts to compare with: of the validation part, or of random tokens."""

@@ -67,5 +67,5 @@ def export(
         say({"folder": str(folder), **asdict(found), **unfinished_key(unfinished)})
     else:
         print(f"{folder}: {found.to}, {quantization}: {found.said}")
-        if found.cost:
+        if found.cost and not found.cost.worse:
             print(found.cost)
