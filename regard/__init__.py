@@ -32,7 +32,7 @@ class _Room(ModuleType):
     def __call__(self, *args: "Any", **options: "Any") -> "Any":
         return _function(self)(*args, **options)
 
-    __doc__ = property(lambda self: _function(self).__doc__)  # type: ignore[assignment]
+    __doc__ = property(lambda self: _function(self).__doc__)
 
     @property
     def __signature__(self) -> "Any":

@@ -168,8 +168,8 @@ def _places(
         places = [1, *places] if len(places) == 1 else places
         if len(places) != 2 or not all(0 < abs(place) <= width for place in places):
             raise RecipeError(f"--columns: WORD,TAG are wanted, from 1 to {width}")
-        word, tag = places
-        return word - (word > 0), tag - (tag > 0), given
+        of_word, of_tag = places
+        return of_word - (of_word > 0), of_tag - (of_tag > 0), given
     first = [row[0] for rows_ in rows[:50] for row in rows_ if len(row) == width]
     if width == len(CONLLU) and all(map(str.isdigit, first)):
         return 1, 3, ("2", "4")

@@ -198,9 +198,9 @@ def scores(
     for name, score in found.items():
         value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
         results.print(f"{name:>{width}} {value:>8}   {score.signature}")
-    for table in tables:
-        results.print(f"\n{table.title}")
-        columns(table.header, table.rows, [table.note] * bool(table.note))
+    for detail in tables:
+        results.print(f"\n{detail.title}")
+        columns(detail.header, detail.rows, [detail.note] * bool(detail.note))
     if comparison is not None:
         results.print(f"\n{comparison.table()}")
     for each in differences or ():

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.runs.samples import LONGEST, sampler
-from regard.verbs.display import _line
+from regard.verbs.display import line
 
 
 class Upper:
@@ -54,11 +54,11 @@ def test_without_a_validation_part_there_are_none():
     assert sampler(Upper(), 1) is None and sampler(Upper([], []), 1) is None
 
 
-def test_they_are_short_and_on_one_line():
+def test_they_are_short_and_on_oneline():
     found = sampled(["x\ny" * 100], ["z" * 500])
     assert max(map(len, found.values())) == LONGEST and "\n" not in "".join(found.values())
 
 
 def test_a_person_sees_them():
     record = {"kind": "samples", "update": 5, "input_1": "a", "wanted_1": "b", "got_1": "c"}
-    assert _line(record) == "  a → c (wanted: b)"
+    assert line(record) == "  a → c (wanted: b)"

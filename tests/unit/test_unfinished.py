@@ -9,8 +9,8 @@ import pytest
 from pytest import CaptureFixture, MonkeyPatch
 
 import regard
-from regard import cli, compare
-from regard.compare import Comparison, Entry
+from regard import cli
+from regard.compare import Comparison, Entry, learning_curves
 from regard.errors import UserError
 from regard.runs import state
 from regard.train import lock
@@ -110,7 +110,7 @@ def test_compare_has_no_value_where_a_run_did_not_get_to():
         ("nll at 5 M targets", "–", "3.5"),
         ("nll at 6 M targets", "–", "3"),
     ]
-    assert compare.learning_curves([]) == {}
+    assert learning_curves([]) == {}
 
 
 # The next run of the same recipe
