@@ -1,8 +1,9 @@
 """regard: sequence models that you can train, look into and ship.
 
 import regard
-run = regard.train("recipe.toml", "train.updates=1000", to="runs/mine")
-run.predict(["A dog runs ."])
+model = regard.train("recipe.toml", "train.updates=1000", to="runs/mine")
+model.predict(["A dog runs ."])
+regard.evaluate("runs/mine")
 regard.load("runs/mine").predict(["A dog runs ."], beams=5)
 """
 
@@ -14,25 +15,49 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from regard.front import Predictor, doctor, load, train
+    from regard.door import compare, doctor, evaluate, export, inspect, load, predict, train
+    from regard.front import Predictor as Predictor
 else:
     ModuleType = type(sys)
 
 __version__: str
-__all__ = ["Predictor", "__version__", "doctor", "load", "train"]
+__all__ = ["compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train"]
+_ROOMS = {"compare", "doctor", "inspect", "train"}
+"""Functions that share their name with a module: Python has one place for both."""
 
 
 class _Room(ModuleType):
-    """`regard.train` is a package and a function: Python has one place for both."""
+    # A module that can be called: it has the function's docstring and signature, too.
 
     def __call__(self, *args: "Any", **options: "Any") -> "Any":
-        from regard import front
+        return _function(self)(*args, **options)
 
-        return getattr(front, self.__name__.rpartition(".")[2])(*args, **options)
+    __doc__ = property(lambda self: _function(self).__doc__)
+
+    @property
+    def __signature__(self) -> "Any":
+        from inspect import signature
+
+        return signature(_function(self))
 
 
-for _name in ("train", "doctor"):
-    import_module(f"regard.{_name}").__class__ = _Room
+class _Package(ModuleType):
+    """The package: where the import system puts a room that is a function, too, it can be called
+    from then on, whoever has imported it."""
+
+    def __setattr__(self, name: str, value: "Any") -> None:
+        if name in _ROOMS and isinstance(value, ModuleType):
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def _function(room: "Any") -> "Any":
+    from regard import door
+
+    return getattr(door, room.__name__.rpartition(".")[2])
 
 
 def __getattr__(name: str) -> "Any":
@@ -42,8 +67,14 @@ def __getattr__(name: str) -> "Any":
         from importlib.metadata import version
 
         return version("regard")
-    if name in ("Predictor", "load"):
-        from regard import front
-
-        return getattr(front, name)
+    if name in _ROOMS:
+        return import_module(f"regard.{name}")
+    if name in __all__:
+        return getattr(import_module("regard.door"), name)
+    if name == "Predictor":
+        return import_module("regard.front").Predictor
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return ["__version__", *__all__]

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from inspect import cleandoc, signature
 from itertools import pairwise
+from typing import Literal
 
 import tyro
 
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import learning, looking, predicting, starting, using
+from regard.verbs import about, learning, looking, predicting, shipping, starting, using
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -22,8 +23,35 @@ STYLE = (
     tyro.conf.DisallowNone,
     tyro.conf.PositionalMetavarFromFieldName,
 )
+OVERVIEW = """\
+Sequence models that you can train, look into and ship.
+
+`regard VERB --help` has the options of a verb, with examples; `regard --version` says which version
+this is, `regard info` what this machine has."""
 CHANGE = re.compile(r"\w+(\.\w+)*=")
 """How a change to a recipe begins."""
+
+
+def completion(shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]) -> None:
+    """A script by which a shell completes verbs, options, recipes and runs (Tab).
+
+    Put the line of your shell where it starts:
+      ~/.bashrc                   eval "$(regard completion bash)"
+      ~/.zshrc                    eval "$(regard completion zsh)"
+      ~/.config/fish/config.fish  regard completion fish | source
+
+    Examples:
+      regard completion bash
+      regard completion fish > ~/.config/fish/completions/regard.fish
+
+    Args:
+        shell: bash, zsh or fish.
+    """
+    from regard.verbs import completing
+
+    print(completing.script(shell, VERBS), end="")
+
+
 # A verb's parameters are its options, its docstring is its page, with examples.
 VERBS: dict[str, Callable[..., None]] = {
     function.__name__: function
@@ -35,10 +63,13 @@ VERBS: dict[str, Callable[..., None]] = {
         using.compare,
         predicting.predict,
         predicting.score,
-        using.export,
+        shipping.export,
         looking.inspect,
         looking.data,
         looking.keys,
+        about.runs,
+        about.info,
+        completion,
         learning.demo,
     )
 }
@@ -100,11 +131,10 @@ def _run(arguments: list[str]) -> None:
     elif name == "--version":
         print(__version__)
     elif name.startswith("-"):
-        about = "Sequence models that you can train, look into and ship."
         app = tyro.extras.SubcommandApp()
         for function in VERBS.values():
             app.command(function)
-        app.cli(prog="regard", description=about, args=arguments or ["--help"], config=STYLE)
+        app.cli(prog="regard", description=OVERVIEW, args=arguments or ["--help"], config=STYLE)
     else:
         near = difflib.get_close_matches(name, VERBS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import front
+from regard.console.tables import Block, Shown
 from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
 from regard.inspect.gradients import reach
@@ -64,8 +65,8 @@ class Entry:
     """The norm of the last token's gradient 0, 1, 2 … tokens back; of language models alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Shown):
     """Runs in the order in which they were named."""
 
     part: str
@@ -105,6 +106,9 @@ class Comparison:
             rows.append(("state", *whole))
         return rows + self._reach() + self._learning()
 
+    def blocks(self) -> list[Block]:
+        return [Block(("", *(entry.run for entry in self.runs)), self.rows(), "", self.notes())]
+
     def _reach(self) -> list[tuple[str, ...]]:
         """What part of the gradient is left some tokens back."""
         return [
@@ -129,9 +133,8 @@ class Comparison:
         ]
 
     def notes(self) -> list[str]:
-        """Which run is the best, and how each score came about; a warning where runs do not agree
-        on that."""
-        lines = [*self.verdict.lines(), ""] if self.verdict else []
+        """How each score came about; a warning where runs do not agree on that."""
+        lines = []
         for name in dict.fromkeys(name for entry in self.runs for name in entry.scores):
             found = [entry.scores[name].signature for entry in self.runs if name in entry.scores]
             warning = " (do not compare these: their signatures differ)"
@@ -389,5 +392,8 @@ def differences(
     yours = other.evaluate(part, batch=batch)
     found = [statistics_of(p, part, *each) for p, each in ((one, mine), (other, yours))]
     if not all(found):
-        raise UserError(f"{part}: it has too few windows or lines to compare two runs")
+        raise UserError(
+            f"{one.run.folder} and {other.run.folder}: no score has a figure of each line or "
+            f"window of the {part} part, or there are too few of them: nothing can be tested"
+        )
     return paired.differences(found[0], found[1], samples)

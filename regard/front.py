@@ -22,6 +22,7 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
+from regard.runs.shown import ShownModel
 from regard.runs.state import free_folder
 from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
@@ -36,7 +37,7 @@ def _settings(search: str) -> list[str]:
     return sorted(field.name for field in dataclasses.fields(module("search", search).Config))
 
 
-class Predictor:
+class Predictor(ShownModel):
     """A trained model with all that it needs to be used. Using it changes nothing: several threads
     may do so at once."""
 

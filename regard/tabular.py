@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     note: str = ""
 
 
-Answers = Callable[[list[tuple[str, ...]], int], list[Answer]]
+Answers = Callable[[list[tuple[Any, ...]], int], list[Answer]]
 """What is said of rows, by the cells that are read; the first has this number, from 0."""
 
 
@@ -78,14 +78,14 @@ def predict(
         more = ["offsets", "entities"] if isinstance(table, Objects) else []
         keys = ["words", said, *more]
 
-    def answer(rows: list[tuple[str, ...]], first: int) -> list[Answer]:
+    def answer(rows: list[tuple[Any, ...]], first: int) -> list[Answer]:
         texts = [_shown(predictor, row)[0] for row in rows]
-        given = {} if prefix is None else {"prefixes": [prefix] * len(texts)}
+        given: Any = {} if prefix is None else {"prefixes": [prefix] * len(texts)}
         found = predictor.predictions(texts, first=first, details=details, **given, **options)
         return [Answer(cells(each), WARNED.get(each.status, "")) for each in found]
 
     def cells(found: Prediction) -> dict[str, Any]:
-        known = {said: value(found), "words": found.source}
+        known: dict[str, Any] = {said: value(found), "words": found.source}
         known |= {"offsets": found.offsets, "entities": found.entities}
         if not details:
             return {key: None if found.status == "empty" else known[key] for key in keys}
@@ -111,7 +111,7 @@ def score(
     has them. `each` is given every result."""
     keys = [*LIKELIHOOD[:2], *LIKELIHOOD[2:][: len(predictor.sides) == 1]]
 
-    def answer(rows: list[tuple[str, ...]], first: int) -> list[Answer]:
+    def answer(rows: list[tuple[Any, ...]], first: int) -> list[Answer]:
         sides = [*zip(*(_shown(predictor, row) for row in rows), strict=True)]
         found = []
         for result in predictor.score(*map(list, sides)):
@@ -169,10 +169,10 @@ def _extend(
 def _line(table: Table, row: Row, cells: Mapping[str, Any], as_objects: bool) -> str:
     if not as_objects:
         return table.extended(row, cells)
-    return checked.written(table.as_object(row) | cells) + "\n"
+    return checked.written({**table.as_object(row), **cells}) + "\n"
 
 
-def _each(answer: Answers, rows: list[tuple[str, ...]], first: int) -> list[Answer]:
+def _each(answer: Answers, rows: list[tuple[Any, ...]], first: int) -> list[Answer]:
     """What is said of rows; one of which nothing can be said does not spoil the others."""
     if not rows:
         return []
@@ -206,6 +206,7 @@ def predict_file(
     if kind is None or kind == "text":
         raise UserError(f"{path}: not a table: its name must end in .tsv, .csv or .jsonl")
     asked = request(predictor, () if column is None else (column,), inputs=True)
-    with readers.opened(path) as lines:
+    with readers.opened(path) as stream:
+        lines: Any = stream
         table = opened(lines, str(path), kind, asked)
         yield from predict(predictor, table, tell=tell, **options)

@@ -107,7 +107,7 @@ def edits(one: str, other: str) -> int:
     """Letters to be inserted, removed or replaced, or neighbours to be exchanged: d(i, j) of the
     first i letters of one and the first j of the other."""
     before: list[int] = []
-    row = [*range(len(other) + 1)]
+    row: list[int] = [*range(len(other) + 1)]
     for i, a in enumerate(one, 1):
         earlier, before, row = before, row, [i]
         for j, b in enumerate(other, 1):

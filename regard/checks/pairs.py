@@ -35,7 +35,9 @@ def check(parts: Sequence[Part]) -> Iterator[Finding]:
     reference = max(
         (each.aligned for name, each in lengths.items() if name != "train"), default=0.0
     )
-    common = {p.name: Common(*(side.lines for side in p.sides)) for p in parts if len(p) >= ENOUGH}
+    common: dict[str, Common] = {
+        p.name: Common(*(side.lines for side in p.sides)) for p in parts if len(p) >= ENOUGH
+    }
     for part in parts:
         yield from _copies(part)
         if part.name in lengths:

@@ -86,4 +86,4 @@ def unfold(y: Float[Any, "B2 O"], window: Config, variables: int) -> Float[Any, 
     """What the head gives for a folded batch, as steps of all variables."""
     if window.independent:
         return y.reshape(-1, variables, window.steps).swapaxes(1, 2)
-    return y.reshape(len(y), window.steps, variables)
+    return y.reshape(-1, window.steps, variables)

@@ -182,7 +182,7 @@ class Attention(nn.Module):
     def forward(self, h: Float[Tensor, "R T H"], memory: Memory) -> Float[Tensor, "R T D"]:
         """The R/B rows of one sentence ask as one long query, so nothing of it is copied."""
         assert memory.keys is not None and memory.values is not None
-        query = h.reshape(len(memory.keys), -1, h.shape[-1])  # (B, R/B·T, H)
+        query = h.reshape(memory.keys.shape[0], -1, h.shape[-1])  # (B, R/B·T, H)
         scores = self._scores(query, memory.keys)
         if memory.mask is not None:
             scores = scores.masked_fill(~memory.mask, -torch.inf)
@@ -332,5 +332,5 @@ def summarise(memory: Sequence, how: Summary) -> Float[Tensor, "B D"]:
     lengths = mask.sum(1)
     if how == "mean":
         return (states * mask[..., None]).sum(1) / lengths[:, None]
-    last = states[torch.arange(len(states), device=states.device), lengths - 1]
+    last = states[torch.arange(states.shape[0], device=states.device), lengths - 1]
     return last if how == "last" else (states[:, 0] + last) / 2

@@ -18,6 +18,7 @@ from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear, glorot
+from regard.layers.recurrent import reversed_rows
 from regard.recipe.values import Share, Width, Widths
 from regard.types import Batch, FieldSize, Sequence
 
@@ -91,7 +92,7 @@ class Spelling(nn.Module):
         mask = different > 0
         real = mask.any(1)
         read = self._read(different[real], mask[real])
-        vectors = read.new_zeros(len(different), self.size).masked_scatter(real[:, None], read)
+        vectors = read.new_zeros(different.shape[0], self.size).masked_scatter(real[:, None], read)
         return vectors[which].view(*words.shape[:2], -1)
 
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
@@ -100,9 +101,21 @@ class Spelling(nn.Module):
             y: Tensor = F.relu(self.convolutions(x, mask))
             return y.masked_fill(~mask[..., None], 0.0).amax(1)  # relu: never below 0
         assert self.lstm is not None
+        if torch.onnx.is_in_onnx_export():
+            return self._ends(x, mask)
         if not len(words):
             return x.new_zeros(0, self.size)
         packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         _, (last, _) = self.lstm(packed)  # (2, N, E/2)
         both: Tensor = torch.cat([last[0], last[1]], -1)
         return both
+
+    def _ends(self, x: Float[Tensor, "N C I"], mask: Tensor) -> Float[Tensor, "N E"]:
+        """The same without packing, which ONNX lacks: the other direction reads reversed words."""
+        assert self.lstm is not None
+        found, last = [], mask.sum(1) - 1
+        for weights, read in zip(self.lstm.all_weights, (x, reversed_rows(x, mask)), strict=True):
+            zero = x.new_zeros(1, x.shape[0], self.size // 2)
+            y, *_ = torch.lstm(read, (zero, zero), tuple(weights), True, 1, 0.0, False, False, True)
+            found.append(y[torch.arange(x.shape[0]), last])
+        return torch.cat(found, -1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -45,9 +45,14 @@ class Input(nn.Module):
         x = self.embedding(source)
         if self.n > 1:
             buckets = ngrams(source, self.n, self.bits).flatten(0, 1)  # (B·S, n−1)
-            found = F.embedding_bag(buckets, self.table, mode="sum", padding_idx=NONE)
+            found = self._sums(buckets)
             x = x + found.view_as(x) * self.embedding.factor
         return Sequence(x, mask)
+
+    def _sums(self, buckets: Int[Tensor, "N M"]) -> Float[Tensor, "N D"]:
+        if torch.onnx.is_in_onnx_export():  # which has no bags
+            return (F.embedding(buckets, self.table) * (buckets != NONE)[..., None]).sum(1)
+        return F.embedding_bag(buckets, self.table, mode="sum", padding_idx=NONE)
 
 
 def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"]:
@@ -60,7 +65,7 @@ def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"
         before = F.pad(source, (k, 0))[:, : source.shape[1]]
         value = _mix(value * 0x100000001B3 + before + 1)
         # Arithmetic shifts keep the sign; the mask takes it away.
-        bucket = (value >> 33) & ((1 << bits) - 1)
+        bucket = _shifted(value, 33) & ((1 << bits) - 1)
         bucket = bucket + (bucket == NONE)  # that one is taken
         bucket[:, :k] = NONE
         found.append(bucket)
@@ -68,5 +73,17 @@ def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"
 
 
 def _mix(x: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    x = (x ^ (x >> 31)) * -0x40A7B892E31B1A47
-    return (x ^ (x >> 29)) * -0x6B2FB644ECCEEE15
+    x = _unlike(x, _shifted(x, 31)) * -0x40A7B892E31B1A47
+    return _unlike(x, _shifted(x, 29)) * -0x6B2FB644ECCEEE15
+
+
+def _unlike(x: Int[Tensor, "B S"], y: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """x xor y, which the tracer for ONNX knows of truth values alone."""
+    return x + y - 2 * (x & y) if torch.onnx.is_in_onnx_export() else x ^ y
+
+
+def _shifted(x: Int[Tensor, "B S"], bits: int) -> Int[Tensor, "B S"]:
+    """⌊x / 2ᵇ⌋. ONNX shifts no numbers that may be below 0."""
+    if torch.onnx.is_in_onnx_export():
+        return torch.div(x, 1 << bits, rounding_mode="floor")
+    return x >> bits

@@ -85,4 +85,8 @@ class Input(nn.Module):
         patch, length = self.config.patch, values.shape[1]
         before = (self.config.positions(length) - 1) * self.stride + patch - length
         padded = F.pad(values.transpose(1, 2), (before, 0), mode="replicate")  # (B, C, S')
+        if torch.onnx.is_in_onnx_export():  # which has no such operation
+            end = padded.shape[2] - patch + 1
+            steps = [padded[:, :, n : end + n : self.stride] for n in range(patch)]  # (B, C, N)
+            return torch.stack(steps, 3).permute(0, 2, 3, 1).flatten(2)
         return padded.unfold(2, patch, self.stride).permute(0, 2, 3, 1).flatten(2)

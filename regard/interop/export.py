@@ -2,14 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
-
-from tokenizers import Tokenizer as Library, decoders, normalizers
+from typing import Any, NamedTuple, cast
 
 from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
-from regard.interop.conversion import Quantization, missing
+from regard.interop.alone import alone as _alone
+from regard.interop.conversion import Quantization, missing, save
+from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import (
     FORMAT,
     TOLERANCE,
@@ -19,25 +19,37 @@ from regard.interop.ctranslate2 import (
     options,
     supports,
 )
-from regard.interop.kept import whole
+from regard.interop.kept import check_free, whole
 from regard.interop.nearness import Nearness, measure
+from regard.interop.shipments import MOST, Quality
+from regard.interop.shipments_of_text import texts_quality
 from regard.interop.shortlist import add as add_shortlist
+from regard.model import Model
 from regard.recipe import checked
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part
 from regard.runs import Run
 from regard.tasks.translate import Task
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    parity: Nearness
+    cost: Cost | None
+    """Of other numbers than float32; None where there is no validation part."""
 
 
 def export(
     run: Run,
     folder: Path,
-    quantization: Quantization = "int8",
+    quantization: Quantization = "float32",
     checkpoint: str = "final",
     *,
     shortlist: bool = False,
-) -> Nearness:
+) -> Exported:
     """Write a folder that CTranslate2 and tokenizers can use alone; its README.md says how."""
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder} exists and is not empty")
+    check_free(folder)
     recipe = run.recipe
     if reason := missing():
         raise UserError(f"export: {reason}")
@@ -47,7 +59,10 @@ def export(
     search = comparable(recipe, task.sizes)
     try:
         with whole(folder) as writing:
-            convert(model, recipe, writing, quantization)
+            convert(model, recipe, writing)
+            price = None
+            if quantization != "float32":
+                price = _quantized(task, model, recipe, writing, quantization, search)
             for side, field in task.fields.items():
                 _alone(field.tokenizer, writing / f"{side}.tokenizer.json")
             if shortlist:
@@ -61,6 +76,7 @@ def export(
                 "regard": __version__,
                 "quantization": quantization,
                 "parity": asdict(found),
+                "cost": asdict(price) if price else None,
                 "end": str(Tokenizer.end),
                 "longest": recipe.task.data.max_length,
                 "output": asdict(recipe.task.output),
@@ -71,19 +87,35 @@ def export(
                 (writing / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
-    return found
+    return Exported(found, price)
 
 
-def _alone(tokenizer: Tokenizer, path: Path) -> None:
-    """Write a tokenizer that needs nothing but the library: also the first blank is its matter."""
-    tokenizer.save(path)
-    library = Library.from_file(str(path))
-    if library.encode("a").ids == tokenizer.encode(["a"])[0]:
-        return
-    before = [library.normalizer] if library.normalizer else []
-    library.normalizer = normalizers.Sequence([*before, normalizers.Prepend(" ")])
-    library.decoder = decoders.Sequence([library.decoder, decoders.Strip(" ", 1, 0)])
-    library.save(str(path))
+def _quantized(
+    task: Task,
+    model: Model,
+    recipe: Recipe,
+    folder: Path,
+    quantization: Quantization,
+    search: Part,
+) -> Cost | None:
+    """Write other numbers over float32, and what that costs."""
+    before, size = _quality(task, model, folder, search)
+    save(model, recipe, folder, quantization)
+    after, smaller = _quality(task, model, folder, search)
+    return cost(before, after, (size, smaller), quantization)
+
+
+def _quality(task: Task, model: Model, folder: Path, search: Part) -> tuple[Quality | None, float]:
+    """The score of a folder's model on the validation part, and its size in megabytes."""
+    size = (folder / "model.bin").stat().st_size / 1e6
+    try:
+        sources, answers = task.alternatives("validation")
+    except (UserError, OSError):
+        return None, size
+    sources, answers = sources[:MOST], answers[:MOST]
+    task.restrict(None)
+    found = task.predict(model, sources, search, finder=Engine(folder).find)
+    return texts_quality(task, [each.text for each in found], answers), size
 
 
 def _readme(card: dict[str, Any]) -> str:
@@ -92,6 +124,7 @@ def _readme(card: dict[str, Any]) -> str:
     return README.format(
         bound=BOUND if card["output"]["choices"] else "",
         quantization=card["quantization"],
+        cost="" if card["cost"] is None else f"\n{Cost(**card['cost'])}.\n",
         processor=found.processor,
         instead=f"; {instead}" if instead else "",
         found=found,
@@ -106,7 +139,7 @@ README = """\
 
 Weights in {quantization}. Compared with the original when it was written (on {processor}{instead}):
 {found}.
-{bound}
+{cost}{bound}
     pip install ctranslate2 tokenizers
 
 ```python

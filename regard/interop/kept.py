@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from regard.data.tokenizers import Tokenizer
+from regard.errors import UserError
 from regard.interop import nearness, shortlist
 from regard.interop.conversion import library, names
 from regard.train import manifest
@@ -153,6 +154,14 @@ def _is_shortlist(path: Path, source: int, target: int) -> bool:
 
 
 # Written and removed as a whole
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a place where something is already."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder} exists and is not empty")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} exists and is no folder")
 
 
 @contextmanager

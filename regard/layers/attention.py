@@ -137,7 +137,7 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "R T D"], memory: Cache, mask: Hides | None
     ) -> Float[Tensor, "R T D"]:
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
-        query = self.query(x).view(len(memory[0]), -1, x.shape[-1])  # (B, R/B·T, D)
+        query = self.query(x).view(memory[0].shape[0], -1, x.shape[-1])  # (B, R/B·T, D)
         heads = self._ask(query, memory, mask)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output
@@ -179,7 +179,8 @@ def attend_to(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"] | None:
 
 def _short(states: Tensor, keys: int) -> bool:
     """Whether the kernel for short sequences is the one to take; it has no weights to show."""
-    return not watched() and short_attention.suits(states, keys)
+    traced = watched() or torch.onnx.is_in_onnx_export()
+    return not traced and short_attention.suits(states, keys)
 
 
 def _bias(mask: Tensor | None) -> Tensor | None:

@@ -64,7 +64,7 @@ class Pooling(nn.Module):
 
 
 def _rows(states: Float[Tensor, "B S D"]) -> Tensor:
-    return torch.arange(len(states), device=states.device)
+    return torch.arange(states.shape[0], device=states.device)
 
 
 def _last(mask: Bool[Tensor, "B S"]) -> Tensor:

@@ -83,7 +83,7 @@ class Recurrent(nn.Module, ABC):
 
         Where a mask is given, it is True on the left of each row and at least once.
         """
-        state = state or self.start(len(x))
+        state = state or self.start(x.shape[0])
         if watched() or x.shape[1] == 1:  # for one step of a few rows a kernel takes too long
             return unroll(self, x, state, mask, reverse=reverse)
         if reverse:
@@ -106,8 +106,8 @@ class Recurrent(nn.Module, ABC):
     ) -> Float[Tensor, "B T H"]:
         """h₁ … h_T alone, which is faster; where the mask is False, anything."""
         if watched():
-            return unroll(self, x, self.start(len(x)), mask, reverse=reverse)[0]
-        y, _ = self._run(reversed_rows(x, mask) if reverse else x, self.start(len(x)))
+            return unroll(self, x, self.start(x.shape[0]), mask, reverse=reverse)[0]
+        y, _ = self._run(reversed_rows(x, mask) if reverse else x, self.start(x.shape[0]))
         return reversed_rows(y, mask) if reverse else y
 
     def _run(self, x: Any, state: State) -> tuple[Any, State]:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -13,7 +14,18 @@ Normalisation = Literal["layer", "rms"]
 
 def normalisation(kind: Normalisation, dim: int) -> nn.Module:
     """LayerNorm:  (x − mean x) / √(var x + ε) ⊙ g + b;   RMSNorm:  x / √(mean x² + ε) ⊙ g."""
-    return nn.LayerNorm(dim) if kind == "layer" else nn.RMSNorm(dim, eps=1e-6)
+    return nn.LayerNorm(dim) if kind == "layer" else RMSNorm(dim, eps=1e-6)
+
+
+class RMSNorm(nn.RMSNorm):
+    """x / √(mean x² + ε) ⊙ g, by PyTorch's kernel; by its operations where it is traced for ONNX,
+    which has none."""
+
+    def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:
+        if not torch.onnx.is_in_onnx_export():
+            return super().forward(x)
+        assert self.eps is not None
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
 
 
 class Residual(nn.Module):

@@ -84,21 +84,29 @@ def find(path: Path) -> Path:
     """The file itself, or the shipped recipe of that name."""
     if path.is_file():
         return path
-    here = Path(__file__).parents[1]
-    shipped = [here / "recipes", here.parent / "recipes"]
     name = path.name.removesuffix(".toml")
-    for folder in shipped:
+    for folder in _shipped():
         if len(path.parts) == 1 and (folder / f"{name}.toml").is_file():
             return folder / f"{name}.toml"
     if path.is_dir():
         how = f"to go on with a run: {resume(path)}"
         raise RecipeError(f"{path} is a folder, not a recipe; {how}")
-    names = [f.stem for folder in shipped for f in folder.glob("*.toml")]
+    names = shipped()
     near = difflib.get_close_matches(name, names, 1) or difflib.get_close_matches(
         path.name, [f.name for f in path.parent.glob("*.toml")] if path.parent.is_dir() else [], 1
     )
-    hint = f"; did you mean {near[0]!r}?" if near else f"; shipped: {', '.join(sorted(names))}"
+    hint = f"; did you mean {near[0]!r}?" if near else f"; shipped: {', '.join(names)}"
     raise RecipeError(f"{path}: there is no such recipe{hint}")
+
+
+def shipped() -> list[str]:
+    """The names of the recipes that come with regard."""
+    return sorted(file.stem for folder in _shipped() for file in folder.glob("*.toml"))
+
+
+def _shipped() -> list[Path]:
+    here = Path(__file__).parents[1]
+    return [here / "recipes", here.parent / "recipes"]
 
 
 def recipe(table: Table, place: Place = Place(), *, of_run: bool = False) -> Recipe:  # noqa: B008 (frozen)

@@ -56,7 +56,7 @@ def unfinished(folder: Path, update: int | None = None) -> Unfinished | None:
     if update is None:
         found = checkpoint.checkpoints(folder / "checkpoints")
         update = found[-1].update if found else 0
-    planned = None
+    planned: int | None = None
     with suppress(UserError, OSError):  # parts of its own may not be at hand
         train: Config = config.load(folder / manifest.RECIPE, of_run=True).train
         planned = None if train.minutes or train.tokens else train.updates

@@ -31,7 +31,8 @@ def fits(asked: Asked) -> float:
     except UserError:
         return 0.0
     named = label.name.lower() in LABELS.split() or text.name.lower() in TEXTS.split()
-    return 0.9 if named else 0.6 if text.words > 2 * label.words else 0.3
+    longer = text.words > 2 * label.words or text.characters > 4 * label.characters
+    return 0.9 if named else 0.6 if longer else 0.3
 
 
 def choose(found: Table, given: Sequence[str] = ()) -> tuple[Column, Column]:

@@ -183,7 +183,7 @@ def _scanned(found: Table, used: Sequence[Column], keys: Sequence[Key]) -> Seen:
     given = {key.name: key.value for key in keys} | {"variables": tuple(c.name for c in used)}
     config = series.Config(
         folder=str(place.parent), file=place.name, missing="fill", gap="fill", repeated="first",
-        order="sort" if "time" in given else "refuse", **given,
+        order="sort" if "time" in given else "refuse", **{"time": "", **given},
     )  # fmt: skip
     scan = series.scanned(config)
     counts = Counter(defect for defect, _ in scan.defects)

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from regard.data import fasta
 from regard.data.cells import is_number
+from regard.data.labelled import CONLLU
 from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
 from regard.starting.sample import Sample, first_of
 from regard.starting.sizing import Budget, held_out, up
 
-CONLLU = 10
-"""Columns of CoNLL-U, of which the second is the word and the fourth its part of speech."""
 EVEN = 0.9
 """The least share of lines with the same number of columns."""
 LONG = 1000
@@ -147,7 +146,7 @@ def _cells(lines: Sequence[str]) -> Iterator[list[str]]:
     for line in lines:
         cells = line.split("\t") if "\t" in line else line.split()
         comment = line.startswith(("#", "-DOCSTART-")) and len(cells) != 2
-        wide = len(cells) == CONLLU and not cells[0].isdigit()
+        wide = len(cells) == len(CONLLU) and not cells[0].isdigit()
         if not (comment or line.startswith("-DOCSTART-") or wide):
             yield cells
 
@@ -156,8 +155,9 @@ def _places(
     path: Path, width: int, given: Sequence[str], rows: Sequence[Sequence[list[str]]]
 ) -> tuple[int, int, Sequence[str]]:
     """Where word and tag stand, from 0, and how a recipe says so."""
-    if suffix(path) == ".conllu" and not given:
-        return 1, 3, ()
+    if suffix(path) == ".conllu" and {*given} <= {*CONLLU}:
+        word, tag = (*("form", "upos")[: 2 - len(given)], *given)[:2]
+        return CONLLU.index(word), CONLLU.index(tag), given
     if given:
         try:
             places = [int(each) for each in given]
@@ -168,10 +168,10 @@ def _places(
         places = [1, *places] if len(places) == 1 else places
         if len(places) != 2 or not all(0 < abs(place) <= width for place in places):
             raise RecipeError(f"--columns: WORD,TAG are wanted, from 1 to {width}")
-        word, tag = places
-        return word - (word > 0), tag - (tag > 0), given
+        of_word, of_tag = places
+        return of_word - (of_word > 0), of_tag - (of_tag > 0), given
     first = [row[0] for rows_ in rows[:50] for row in rows_ if len(row) == width]
-    if width == CONLLU and all(map(str.isdigit, first)):
+    if width == len(CONLLU) and all(map(str.isdigit, first)):
         return 1, 3, ("2", "4")
     if width > 2 and all(map(str.isdigit, first)):
         return 1, width - 1, ("2", "-1")
@@ -229,7 +229,8 @@ def _sections(
 ) -> list[Section]:
     data = [Key(part, table.named(names, base)) for part, names in files.items()]
     if found.columns:
-        data.append(Key("columns", [_column(each) for each in found.columns], "word, tag"))
+        which = "word, tag" if len(found.columns) > 1 else "tag"
+        data.append(Key("columns", [_column(each) for each in found.columns], which))
     if sizes.longest > LONG:
         data.append(Key("wrap", WRAP, "words; longer ones are cut after the next full stop"))
     elif sizes.longest > USUAL:

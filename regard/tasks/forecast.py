@@ -214,7 +214,8 @@ class Task:
     def _prediction(
         self, found: Series, *normal: Float[Tensor, "T C"], like: str = ""
     ) -> Prediction:
-        ends = self.past.ends(*(x.numpy() for x in normal), self.config.intervals.reach)
+        mean, deviation = (each.numpy() for each in normal)
+        ends = self.past.ends(mean, deviation, self.config.intervals.reach)
         return Prediction(text=self.past.show_forecast(found, *ends, like=like))
 
     def references(self, part: str) -> tuple[list[str], list[str]]:

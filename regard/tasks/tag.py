@@ -199,8 +199,8 @@ class Task(FolderTask):
         found = [tuple(line[a:b] for a, b in each) for line, each in pairs]
         rows = self.source.encode(found)
         tagged = self.tagger.tag(model, rows, batch)
-        for line, where, *each in zip(inputs, places, found, rows, tagged, strict=True):
-            made = self._prediction(*each)
+        for line, where, said, row, by in zip(inputs, places, found, rows, tagged, strict=True):
+            made = self._prediction(said, row, by)
             spans = entities(line, where, made.tokens, self.tags.names)
             yield replace(made, offsets=where, entities=spans)
 

@@ -193,7 +193,7 @@ def sealed(folder: Path, *, whole: bool = False) -> Files:
     """What a run was made with; a file that was changed since is refused. To predict, not all are
     needed; to train, `whole` asks for all that decide anything. Runs of format 1 have no list."""
     check_kinds(folder)
-    files = _made_with(folder)
+    files = made_with(folder)
     deciding = {name: listed for name, listed in files.items() if name not in ASIDE}
     try:
         found = fault(folder, deciding if whole else needed(files))
@@ -204,7 +204,7 @@ def sealed(folder: Path, *, whole: bool = False) -> Files:
     return files
 
 
-def _made_with(folder: Path) -> Files:
+def made_with(folder: Path) -> Files:
     """What the run's manifest lists, or if that is missing or damaged, what a checkpoint says."""
     numbered = sorted(folder.glob("checkpoints/[0-9]*"), reverse=True)
     for source in (folder, *numbered, folder / "model"):

@@ -82,9 +82,12 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
             if record["kind"] == "train":
                 bar.update(task, description=_short(record))
             if not errors.is_terminal or record["kind"] != "train":
-                bar.console.print(_line(record))
+                bar.console.print(line(record))
 
         yield show, lambda progress: bar.update(task, completed=progress.update)
+
+
+SAMPLED = ("input", "wanted", "got")
 
 
 def _short(record: Mapping[str, Any]) -> str:
@@ -93,7 +96,7 @@ def _short(record: Mapping[str, Any]) -> str:
     return f"{loss}{record['tokens_per_second']:,.0f} targets/s"
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def line(record: Mapping[str, Any]) -> str:
     """A record as a line of text."""
     match record["kind"]:
         case "warning" | "back" | "memory":
@@ -110,6 +113,14 @@ def _line(record: Mapping[str, Any]) -> str:
             numbers = ", ".join(map(str, record["ids"]))
             what = "learns from" if kind == "examples" else "too large for the memory, left out:"
             return f"update {record['update']}: {what} {numbers}"
+        case "samples":
+            rows = [
+                [record[f"{what}_{n}"] for what in SAMPLED]
+                for n in range(1, 4)
+                if f"got_{n}" in record
+            ]
+            shown = (f"  {source} → {got} (wanted: {wanted})" for source, wanted, got in rows)
+            return "\n".join(shown)
         case "validation":
             known = ("kind", "update", "tokens")
             figures = (f"{n} {value:.4g}" for n, value in record.items() if n not in known)
@@ -165,8 +176,8 @@ def scores(
     part: str,
     found: "Mapping[str, Score]",
     comparison: "Comparison | None",
-    differences: "Sequence[Difference] | None",
-    tables: "Sequence[Details]",
+    differences: "Sequence[Difference] | None" = None,
+    tables: "Sequence[Details]" = (),
     *,
     as_json: bool,
     more: Mapping[str, Any] | None = None,
@@ -187,9 +198,9 @@ def scores(
     for name, score in found.items():
         value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
         results.print(f"{name:>{width}} {value:>8}   {score.signature}")
-    for table in tables:
-        results.print(f"\n{table.title}")
-        columns(table.header, table.rows, [table.note] * bool(table.note))
+    for detail in tables:
+        results.print(f"\n{detail.title}")
+        columns(detail.header, detail.rows, [detail.note] * bool(detail.note))
     if comparison is not None:
         results.print(f"\n{comparison.table()}")
     for each in differences or ():
@@ -283,3 +294,12 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequenc
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         results.print("  ".join([what.ljust(widths[0]), *padded]))
     results.print(*["", *notes], sep="\n")
+
+
+def rows(header: Sequence[str], found: Sequence[Sequence[str]]) -> None:
+    """A table with a line for each row: as wide as it must be, so that a pipe gets whole cells."""
+    table = [header, *found]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        results.print("  ".join(cells).rstrip())

@@ -26,10 +26,11 @@ def details(predictor: Predictor, part: str, outputs: Sequence[Prediction]) -> l
     if isinstance(task, Continues):
         return _likelihood(predictor, part)
     if isinstance(task, Grades):
-        return _written(*answers(task, part), outputs)
+        sources, right = answers(task, part)
+        return _written(sources, right, outputs)
     texts, true = task.references(part)
     if outputs and any(output.probabilities for output in outputs):
-        return _labelled(texts, true, outputs, task.fields["target"])
+        return _labelled(texts, true, outputs, [*task.fields.values()][-1])
     if outputs and any(output.log_probs for output in outputs):
         return _tagged(texts, true, outputs)
     return []
@@ -112,8 +113,8 @@ def _likelihood(predictor: Predictor, part: str) -> list[Table]:
         for n, (piece, chance) in enumerate(zip(pieces, text["log_probs"], strict=False)):
             chances.append(-chance)
             contexts.append((piece, "".join(pieces[max(0, n - 20) : n])))
-    header = ("nll", "token number", "token", "after")
-    tables.append(worst("Most surprising tokens", header, chances, contexts, higher=False))
+    columns = ("nll", "token number", "token", "after")
+    tables.append(worst("Most surprising tokens", columns, chances, contexts, higher=False))
     return tables
 
 

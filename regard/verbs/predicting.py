@@ -140,7 +140,7 @@ def predict(
     mark = unfinished_key(predictor.unfinished)
     if source.is_table and not predictor.task.reads_files:
         asked = [] if column is None else [column]
-        how = {"columns": asked, "inputs": True, "delimiter": delimiter, "header": header}
+        how: Any = {"columns": asked, "inputs": True, "delimiter": delimiter, "header": header}
         with _table(predictor, source, **how) as table:
             from regard import tabular
 
@@ -212,11 +212,11 @@ def score(
     task, mark = predictor.task, unfinished_key(predictor.unfinished)
     totals: list[dict[str, Any]] = []
     if len(found) == 1 and found[0].is_table and not task.reads_files:
-        how = {"columns": columns, "delimiter": delimiter, "header": header}
+        how: Any = {"columns": columns, "delimiter": delimiter, "header": header}
         with _table(predictor, found[0], **how) as table:
             from regard import tabular
 
-            each = {"details": detailed, "tell": display.warn, "mark": mark}
+            each: Any = {"details": detailed, "tell": display.warn, "mark": mark}
             for line in tabular.score(predictor, table, each=totals.append, **each):
                 put(line)
         display.likelihood(totals)

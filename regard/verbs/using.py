@@ -1,7 +1,7 @@
-"""Verbs that use a model: evaluate, compare, export."""
+"""Verbs that use a model: evaluate, compare."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -70,7 +70,7 @@ def evaluate(
         report: A file for a page of HTML: scores, figures of each label, confusion, worst outputs.
         json: Scores as JSON on stdout.
     """
-    from regard import compare as comparing
+    from regard.compare import check_same, differences as differ
     from regard.tasks import Grades
     from regard.verbs import display, evaluation, report as reporting
 
@@ -86,7 +86,7 @@ def evaluate(
     if other and isinstance(predictor.task, Grades):
         predictor.check_comparable(other)
     elif other:
-        comparing.check_same(predictor, other, part)
+        check_same(predictor, other, part)
     for each in (predictor, other) if other else (predictor,):
         for line in each.notes:
             display.warn(f"{each.run.folder}: {line}")
@@ -106,7 +106,7 @@ def evaluate(
                 comparison = predictor.compare(predictions, other, part, batch=batch, **options)
             else:
                 mine = scores, predictions
-                differences = comparing.differences(predictor, other, part, mine, batch)
+                differences = differ(predictor, other, part, mine, batch)
     tables = evaluation.details(predictor, part, predictions)
     if report is not None:
         verdicts = comparison.table().split("\n") if comparison else map(str, differences or ())
@@ -144,7 +144,7 @@ def compare(
         batch: Sentences at a time; the result does not depend on it.
         json: All of it as JSON on stdout.
     """
-    from regard import compare as comparing
+    from regard.compare import compare as compare_runs
     from regard.plots.drawing import check_picture
     from regard.verbs import display
 
@@ -154,7 +154,7 @@ def compare(
     own_process()
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
-        found = comparing.compare(runs, part, batch=batch, samples=samples, **opened)
+        found = compare_runs(runs, part, batch=batch, samples=samples, **opened)
     for entry in found.runs:
         display.unfinished(entry.unfinished)
     if picture is not None:
@@ -162,52 +162,6 @@ def compare(
     if json:
         say(found.as_dict())
     else:
-        display.columns(["", *(entry.run for entry in found.runs)], found.rows(), found.notes())
-
-
-def export(
-    run: Positional[Folder],
-    folder: Positional[Path],
-    *,
-    to: Literal["ctranslate2"] = "ctranslate2",
-    quantization: Quantization = "int8",
-    shortlist: Flag = False,
-    checkpoint: Checkpoint = "final",
-    parts: Parts = None,
-    json: Flag = False,
-) -> None:
-    """Write a model in a form that runs without regard, and check that it says the same.
-
-    Examples:
-      regard export runs/mine shipped
-      regard export runs/mine shipped --to ctranslate2 --quantization float32
-
-    Args:
-        folder: The new folder; its README.md says how to use it.
-        to: The form.
-        quantization: The numbers that it computes with.
-        shortlist: Add a list of the likely words for each word: faster, as good, but a sentence's
-            output can depend on those beside it.
-        json: Machine-readable output on stdout.
-    """
-    from dataclasses import asdict
-
-    from regard import runs
-    from regard.interop.export import export as write
-    from regard.verbs import display
-
-    add_parts(parts)
-    own_process()
-    opened = runs.Run(run)
-    with display.waiting(f"writing {folder}"):
-        parity = write(opened, folder, quantization, checkpoint, shortlist=shortlist)
-    if opened.recipe.task.output.choices:
-        display.warn(f"{folder} writes any text: CTranslate2 knows no choices (output.choices)")
-    if instead := parity.instead(quantization):
-        display.warn(f"{folder}: {instead}")
-    if parity.far:
-        display.warn(f"{folder}: {quantization}: {parity}")
-    if json:
-        say({"folder": str(folder), "to": to, "parity": asdict(parity)})
-    elif not parity.far:
-        print(f"{folder}: {quantization}: {parity}")
+        best = [*found.verdict.lines(), ""] if found.verdict else []
+        header = ["", *(entry.run for entry in found.runs)]
+        display.columns(header, found.rows(), [*best, *found.notes()])

@@ -175,6 +175,15 @@ def test_several_files_are_one_text(tmp_path, capsys, monkeypatch):
     assert (seen["characters"], seen["lines"], seen["sampled"]) == (3400, 100, True)
 
 
+def test_columns_of_conllu_go_by_name(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "1\ta\ta\tDET\tDT" + "\t_" * 5 + "\n2\tdog\tdog\tNOUN\tNN" + "\t_" * 5 + "\n\n"
+    Path("a.conllu").write_text("# text = a dog\n" + rows * 20)
+    found = new(capsys, "tag", "a.conllu", "--columns", "xpos", "--quick")
+    assert found["seen"]["tags"] == {"DT": 20, "NN": 20}
+    assert config.load(tmp_path / "a.toml").task.data.columns == ("xpos",)
+
+
 def test_of_a_large_file_the_beginning_is_looked_at(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     [file] = FILES["label_first"][1](tmp_path)

@@ -410,7 +410,7 @@ def test_a_run_with_choices_is_used_by_all(tmp_path: Path):
     assert page.output in CHOSEN
     free = regard.load(tmp_path / "run", choices="none")
     assert free.task.translator.choices is None and free.predict(LINES) != bound.predict(LINES)  # type: ignore[attr-defined]
-    found = export(bound.run, tmp_path / "shipped", "float32")
+    found = export(bound.run, tmp_path / "shipped").parity
     assert found.equal == 1
     assert "this one writes any text" in (tmp_path / "shipped" / "README.md").read_text()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import pytest
 import tomli_w
 
@@ -160,6 +161,14 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     verb("inspect", "one", given if task != "forecast" else "input.txt", "--output", "page.html")
     assert "<script" in Path("page.html").read_text()
     assert "[train.optimizer]" in verb("keys", task)
+    listed = {row["run"]: row for row in json.loads(verb("runs", ".", "--json"))}
+    assert {(row["task"], row["state"]) for row in listed.values()} == {(task, "finished")}
+    assert {"one", "two"} <= listed.keys()
+    # While a graph is traced, sizes are tensors: no shape in a signature can be checked.
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    shipped = json.loads(verb("export", "one", "shipped", "--json"))
+    assert shipped["parity"]["difference"] < 1e-4
+    assert Path("shipped", "README.md").is_file()
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -17,8 +17,9 @@ from regard.data.readers import Report
 from regard.data.store import Column, Store, Writer
 from regard.errors import UserError
 from regard.examples.preparation import Plan
-from regard.front import create, free_folder, prepared
+from regard.front import create, prepared
 from regard.runs import Run, preparing
+from regard.runs.state import free_folder
 from regard.train import lock
 from tests import small_runs
 from tests.fault import tiny

@@ -22,6 +22,7 @@ from regard.data import tokenizers
 from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.interop import conversion, ctranslate2, export, nearness, shortlist
+from regard.interop.alone import alone
 from regard.runs import Run
 from regard.tasks import translate
 from tests.translators import native, signed, teacher_forced
@@ -290,7 +291,7 @@ def run_readme(folder: Path, lines: list[str]) -> list[str]:
 
 def test_an_export_stands_on_its_own(predictor: front.Predictor, tmp_path: Path):
     folder = tmp_path / "new" / "export"
-    found = export.export(predictor.run, folder, "float32")
+    found = export.export(predictor.run, folder).parity
     assert found.sentences == 16 and found.equal == 1.0 and found.difference < 1e-4
     assert json.loads((folder / "regard.json").read_text())["parity"]["equal"] == 1.0
     assert [f.name for f in folder.parent.iterdir()] == ["export"]
@@ -301,7 +302,10 @@ def test_an_export_in_int8_says_how_near_it_is(predictor: front.Predictor, tmp_p
     """As found here from the folder alone: the original's outputs, scored by both."""
     task: Any = predictor.task
     folder, model = tmp_path / "export", predictor.model
-    found = export.export(predictor.run, folder, "int8")
+    found, price = export.export(predictor.run, folder, "int8")
+    assert price is not None and (price.metric, price.inputs) == ("bleu", 16)
+    assert price.megabytes[1] < price.megabytes[0] and not price.worse
+    assert price.float32 == pytest.approx(predictor.evaluate("validation")[0]["bleu"].value)
     sources = task.source.tokenizer.encode(task.references("validation")[0])
     request = task.translator.request(model, sources, [[]] * 16, list(range(16)))
     engine, search = ctranslate2.Engine(folder, workers=1), predictor.search()
@@ -321,7 +325,7 @@ def test_an_export_in_int8_says_how_near_it_is(predictor: front.Predictor, tmp_p
     assert (found.sentences, found.basis, found.computed) == (16, "validation", "int8_float32")
     assert json.loads((folder / "regard.json").read_text())["parity"] == asdict(found)
     assert "Weights in int8. Compared with" in (text := (folder / "README.md").read_text())
-    assert f"{found}.\n" in text
+    assert f"{found}.\n" in text and f"{price}.\n" in text
 
 
 def test_an_export_says_what_this_processor_computes_instead(
@@ -335,7 +339,8 @@ def test_an_export_says_what_this_processor_computes_instead(
     out, err = capfd.readouterr()
     assert f"regard: {folder}: {said}\n" in err and "[ctranslate2]" not in err
     assert (
-        f"{folder}: float16: the same output as the original for 16 of 16 sentences of the" in out
+        f"{folder}: ctranslate2, float16: the same output as the original for 16 of 16 sentences"
+        in out
     )
     assert said in (folder / "README.md").read_text()
 
@@ -374,7 +379,7 @@ def test_a_failing_export_leaves_nothing(
 def test_tokenizers_stand_on_their_own(settings: dict[str, Any], tmp_path: Path):
     text = [line for line in LINES if line.strip()]
     tokenizer = Tokenizer.train(tokenizers.Config(**settings), text * 3)
-    export._alone(tokenizer, tmp_path / "tokenizer.json")
+    alone(tokenizer, tmp_path / "tokenizer.json")
     library = Library.from_file(str(tmp_path / "tokenizer.json"))
     for line in [*text, " two  blanks ", "日本 🎉"]:
         symbols = tokenizer.encode([line])[0]

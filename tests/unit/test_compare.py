@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import regard
-from regard import cli, compare
-from regard.compare import Comparison, Entry, by_length, learning_curves, unit_of
+from regard import cli
+from regard.compare import Comparison, Entry, compare as compared, learning_curves
 from regard.errors import RecipeError, UserError
 from regard.metrics import Score, statistic
+from regard.metrics.lengths import by_length, unit_of
 from regard.plots.comparison import comparison
 from tests import corpus
 
@@ -34,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def found(runs: list[Path]) -> Comparison:
-    return compare.compare(runs[:2], samples=50)
+    return compared(runs[:2], samples=50)
 
 
 def test_each_run_is_scored_as_alone_and_has_intervals(found: Comparison, runs: list[Path]):
@@ -93,14 +94,14 @@ def test_the_verb_prints_json_and_draws(runs: list[Path], tmp_path: Path, capsys
 
 def test_runs_on_other_data_are_refused(runs: list[Path]):
     with pytest.raises(UserError, match=r"/a and .*/c have different test parts: source 25 is “”"):
-        compare.compare([runs[0], runs[2]])
+        compared([runs[0], runs[2]])
 
 
 def test_less_than_two_runs_or_one_run_twice_are_refused(runs: list[Path]):
     with pytest.raises(RecipeError, match="at least two runs"):
-        compare.compare(runs[:1])
+        compared(runs[:1])
     with pytest.raises(RecipeError, match="named twice"):
-        compare.compare([runs[0], runs[0]])
+        compared([runs[0], runs[0]])
 
 
 def language_model(folder: Path, unit: str, kind: str) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def test_language_models_of_lines_and_of_running_text(tmp_path: Path):
     (tmp_path / "test.txt").write_text("ab\nba ab a\nabba\n" * 10)
     for unit, kind in (("stream", "character"), ("line", "word")):
         regard.train(language_model(tmp_path, unit, kind), to=tmp_path / unit)
-    told = compare.compare([tmp_path / "stream", tmp_path / "line"], samples=50)
+    told = compared([tmp_path / "stream", tmp_path / "line"], samples=50)
     assert told.quality == "bits_per_character"
     running, lines = told.runs
     assert not running.lengths and len(lines.lengths) == 3
@@ -145,7 +146,7 @@ def test_a_model_with_few_positions_is_not_asked_beyond_them(tmp_path: Path):
     for kind, decoder in {"rnn": table["model"]["decoder"], "few": few | {"limit": 20}}.items():
         model = table["model"] | {"decoder": decoder}
         regard.train(table | {"model": model}, to=tmp_path / kind)
-    told = compare.compare([tmp_path / "rnn", tmp_path / "few"], samples=5)
+    told = compared([tmp_path / "rnn", tmp_path / "few"], samples=5)
     assert [len(entry.reach) for entry in told.runs] == [100, 20]
     rows = {row[0]: row[1:] for row in told.rows()}
     assert rows["gradient left 30 back"][1] == "" and rows["threads"] == ("1", "1")
@@ -166,7 +167,7 @@ def test_what_length_is_counted_in(texts: list[str], unit: str):
 def test_a_wrong_name_of_a_picture_is_refused_before_the_work(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(compare, "compare", lambda *args, **options: pytest.fail("too late"))
+    monkeypatch.setattr("regard.compare.compare", lambda *args, **options: pytest.fail("too late"))
     with pytest.raises(SystemExit) as stopped:
         cli.main(["compare", str(runs[0]), str(runs[1]), "--picture", "it.pdf"])
     assert stopped.value.code == 1 and "must end in .png or .svg" in capsys.readouterr().err
@@ -177,7 +178,7 @@ def test_other_tasks_are_refused(runs: list[Path], tmp_path: Path):
         (tmp_path / name).write_text("ab ba\n" * 20)
     regard.train(language_model(tmp_path, "line", "character"), to=tmp_path / "run")
     with pytest.raises(UserError, match=r"\(translate\) and .*\(language_model\) do different"):
-        compare.compare([runs[0], tmp_path / "run"])
+        compared([runs[0], tmp_path / "run"])
 
 
 def accuracy(value: float) -> Score:

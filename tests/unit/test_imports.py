@@ -54,8 +54,9 @@ FOUNDATIONS = {
     "front": "doctor interop",
     "tabular": "front",
     "compare": "front inspect",
-    "regard": "front",
-    "verbs": "regard compare tabular serve starting",
+    "verbs": "compare tabular serve starting",
+    "door": "verbs",
+    "regard": "door",
     "cli": "verbs",
     "__main__": "cli",
 }

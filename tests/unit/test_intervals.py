@@ -36,12 +36,14 @@ def test_recent_windows_count_more_and_one_more_counts_as_the_largest():
 
 
 def test_steps_have_their_own_quantiles_and_variables_may_share_them():
-    distances = torch.rand(50, 3, 2) * torch.tensor([[1.0], [10.0], [100.0]])
+    one = torch.arange(1.0, 51.0)[:, None] * torch.tensor([1.0, 10.0, 100.0])  # (N, T)
+    distances = torch.stack([one, 2 * one], 2)
     alone = conformal(distances, 0.9, shared=False)
     together = conformal(distances, 0.9, shared=True)
     assert alone.shape == (1, 3, 2) and together.shape == (1, 3, 1)
-    assert (alone.amin(2) <= together[..., 0]).all() and (together[..., 0] <= alone.amax(2)).all()
-    assert together[0, 1] > 5 * together[0, 0] and together[0, 2] > 5 * together[0, 1]
+    assert torch.equal(alone[..., 1], 2 * alone[..., 0])
+    assert (alone[..., 0] < together[..., 0]).all() and (together[..., 0] < alone[..., 1]).all()
+    assert torch.equal(together[0, :, 0] / together[0, 0, 0], torch.tensor([1.0, 10, 100]).double())
 
 
 def test_the_quantile_covers_its_level():

@@ -29,11 +29,11 @@ def test_seeds_are_trained_once_and_kept(tmp_path: Path, capsys: pytest.CaptureF
     cli.main(words)
     assert "2 seeds: " in capsys.readouterr().err
     made = sorted(tmp_path.glob("x-seed*"))
-    assert [folder.name for folder in made] == ["x-seed1", "x-seed2"]
+    assert [folder.name for folder in made] == ["x-seed3", "x-seed4"]
     times = [(folder / "model").stat().st_mtime_ns for folder in made]
     cli.main(words)
     assert "2 seeds: " in capsys.readouterr().err
     assert times == [(folder / "model").stat().st_mtime_ns for folder in made]
     with pytest.raises(SystemExit):
         cli.main([*words, "train.updates=3"])
-    assert "x-seed1 is a run of another recipe" in capsys.readouterr().err
+    assert "x-seed3 is a run of another recipe" in capsys.readouterr().err

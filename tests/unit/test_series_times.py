@@ -72,7 +72,7 @@ def test_what_is_sorted_is_reported():
     series.parse(["t,a", "3,1", "1,1", "2,1"], config, Path("x.csv"), report)
     assert report.counts == {"the time goes back": 1} and report.used == 3
     with pytest.raises(RecipeError, match=r"order: .*data\.time"):
-        series.Config(file="x.csv", order="sort")
+        series.Config(file="x.csv", time="", order="sort")
 
 
 def test_times_that_are_all_equal_are_repeated():

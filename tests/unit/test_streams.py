@@ -183,14 +183,15 @@ def test_a_training_needs_no_terminal(tmp_path: Path):
     assert shell("regard trian 2>/dev/full").returncode == 2
 
 
-def test_a_reader_that_has_seen_enough(tmp_path: Path):
+@pytest.mark.parametrize(("name", "line"), [("in.txt", ""), ("in.tsv", "7\tvu\t")])
+def test_a_reader_that_has_seen_enough(name: str, line: str, tmp_path: Path):
     """`regard predict … | head -1` ends in peace, and in UTF-8 whatever the terminal speaks."""
-    (tmp_path / "in.txt").write_text("vu\n" * 9000, encoding="utf-8")
+    file = tmp_path / name
+    file.write_text(f"{line.rstrip() or 'vu'}\n" * 9000, encoding="utf-8")
     options = ("--search", "greedy", "--prefix", "schön groß")
-    file = tmp_path / "in.txt"
     process = command("predict", corpus.trained(), file, *options, PYTHONIOENCODING="ascii")
     assert process.stdout is not None and process.stderr is not None
-    assert process.stdout.readline().decode().startswith("schön groß")
+    assert process.stdout.readline().decode().startswith(f"{line}schön groß")
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()

@@ -1,5 +1,7 @@
 """The best of several runs, and a page about one."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from regard.verbs.report import page
 
 
 def score(value: float, low: float | None = None, high: float | None = None, **keys) -> Score:
-    how = {"name": "x", "signature": "s", "higher_is_better": True} | keys
+    how: dict[str, Any] = {"name": "x", "signature": "s", "higher_is_better": True} | keys
     return Score(value=value, low=low, high=high, **how)
 
 

@@ -1,0 +1,211 @@
+"""A trained model as a folder that runs without regard: by CTranslate2, or by onnxruntime."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from regard import __version__
+from regard.errors import RecipeError, UserError
+from regard.interop import onnx
+from regard.interop.conversion import missing
+from regard.interop.cost import Cost, cost
+from regard.interop.ctranslate2 import supports
+from regard.interop.export import export as as_ctranslate2
+from regard.interop.kept import check_free, whole
+from regard.interop.shipments import Alike, Labels, Numbers, Shipment, Tags
+from regard.interop.shipments_of_text import Written
+from regard.model import Model
+from regard.recipe import checked
+from regard.runs import Run
+
+FORMAT = 1
+TOLERANCE = 1e-4
+"""How far a figure in float32 may be from the original's."""
+PROGRAMS = Path(__file__).parent / "programs"
+Quantization = Literal["float32", "int8"]
+KINDS: dict[str, type[Shipment]] = {
+    "labels": Labels, "tags": Tags, "numbers": Numbers, "tokens": Written,
+}  # fmt: skip
+"""By what a head predicts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipped:
+    """What was written, and how near it is to the original."""
+
+    files: tuple[str, ...]
+    inputs: int
+    same: int
+    difference: float
+    figures: str
+    megabytes: float
+    cost: Cost | None = None
+    """Of int8; None in float32, and where there is no validation part."""
+
+    def __str__(self) -> str:
+        return (
+            f"the same output as the run for {self.same} of {self.inputs} inputs; {self.figures} "
+            f"differ by at most {self.difference:.1g}; {self.megabytes:.1f} MB"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """What became of an export, whatever its form."""
+
+    to: str
+    said: str
+    """How near it is to the run."""
+    parity: dict[str, Any]
+    cost: Cost | None
+    warnings: tuple[str, ...]
+
+
+def ship(
+    run: Run,
+    folder: Path,
+    to: Literal["auto", "onnx", "ctranslate2"] = "auto",
+    quantization: Any = "float32",
+    checkpoint: str = "final",
+    *,
+    shortlist: bool = False,
+) -> Export:
+    """Write a folder in a form that the model has; `auto`: CTranslate2 where it can do it."""
+    if to == "auto":
+        able = shortlist or (supports(run.recipe) is None and missing() is None)
+        to = "ctranslate2" if able else "onnx"
+    warnings = list[str]()
+    output = getattr(run.recipe.task, "output", None)
+    if getattr(output, "choices", ""):
+        warnings.append("it writes any text: an export knows no choices (output.choices)")
+    if to == "ctranslate2":
+        found, price = as_ctranslate2(run, folder, quantization, checkpoint, shortlist=shortlist)
+        said, parity = str(found), asdict(found)
+        warnings += [found.instead(quantization)] if found.instead(quantization) else []
+        warnings += [said] if found.far else []
+    elif shortlist:
+        raise RecipeError("shortlist: only CTranslate2 has one; leave it out, or --to ctranslate2")
+    else:
+        shipped = export(run, folder, quantization, checkpoint)
+        said, parity, price = str(shipped), asdict(shipped), shipped.cost
+    if price is not None and price.worse:
+        warnings.append(f"{price}: float32 is the safe choice")
+    if price is None and quantization != "float32":
+        warnings.append(f"there is no validation part to say what {quantization} costs")
+    return Export(to=to, said=said, parity=parity, cost=price, warnings=tuple(warnings))
+
+
+def export(
+    run: Run, folder: Path, quantization: Quantization = "float32", checkpoint: str = "final"
+) -> Shipped:
+    """Write a folder with graphs, all that is needed around them, and a program: run.py."""
+    check_free(folder)
+    if quantization not in ("float32", "int8"):
+        raise RecipeError(f"quantization: ONNX has float32 and int8 here, not {quantization}")
+    if reason := onnx.missing():
+        raise UserError(f"export: {reason}")
+    model = run.model(checkpoint)
+    made = shipment(run, model)
+    onnx.lengthen(model, made.longest)
+    try:
+        with whole(folder) as writing:
+            return _written(made, writing, quantization)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
+
+
+def shipment(run: Run, model: Model) -> Shipment:
+    """How this model is shipped."""
+    if run.recipe.model.towers or run.recipe.model.heads:
+        raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
+    kind = KINDS.get(model.head.predicts)
+    try:
+        if kind is None:
+            raise UserError(f"its head predicts {model.head.predicts!r}")
+        return kind(run, model)
+    except (UserError, AttributeError) as error:
+        raise UserError(f"{run.folder} cannot be exported to ONNX: {error}") from None
+
+
+def _written(made: Shipment, folder: Path, quantization: Quantization) -> Shipped:
+    graphs = made.graphs()
+    paths = {name: folder / f"{name}.onnx" for name in graphs}
+    for name, graph in graphs.items():
+        onnx.write(graph, paths[name])
+    exact = _opened(made, paths)
+    found, price = _same(made.alike(exact)), None
+    size = onnx.size([*paths.values()])
+    if quantization == "int8":
+        before = made.quality(exact)
+        for path in paths.values():
+            onnx.narrow(path)
+        rounded = _opened(made, paths)
+        found, after = made.alike(rounded), made.quality(rounded)
+        sizes = (size, size := onnx.size([*paths.values()]))
+        price = cost(before, after, sizes)
+    made.save(folder)
+    shipped = Shipped(files=(), **found._asdict(), megabytes=size, cost=price)
+    card = {
+        "format": FORMAT,
+        "regard": __version__,
+        "task": made.recipe.kind,
+        "quantization": quantization,
+        "parity": found._asdict(),
+        "cost": None if price is None else asdict(price),
+        **made.card(),
+    }
+    _texts(folder, made, card, shipped)
+    return _listed(shipped, folder)
+
+
+def _opened(made: Shipment, paths: dict[str, Path]) -> Any:
+    return made.stand_in({name: onnx.Session(path) for name, path in paths.items()})
+
+
+def _same(found: Alike) -> Alike:
+    """Refuse graphs that are not the original; outputs may differ where two are as likely."""
+    if not found.difference <= TOLERANCE:
+        raise UserError(
+            f"the exported model is not the original: {found.figures} differ by "
+            f"{found.difference:.2g}. Nothing is written"
+        )
+    return found
+
+
+def _listed(shipped: Shipped, folder: Path) -> Shipped:
+    return replace(shipped, files=tuple(sorted(path.name for path in folder.iterdir())))
+
+
+def _texts(folder: Path, made: Shipment, card: dict[str, Any], shipped: Shipped) -> None:
+    program = (PROGRAMS / f"{made.program}.py").read_text(encoding="utf-8")
+    needs = "onnxruntime numpy" if made.program == "numbers" else "onnxruntime tokenizers numpy"
+    lines = [f"Numbers in {card['quantization']}. Compared with the run when it was written:"]
+    lines.append(f"{shipped}.")
+    if shipped.cost:
+        lines.append(f"\n{shipped.cost}.")
+    readme = README.format(
+        task=made.recipe.kind, found="\n".join(lines), needs=needs, program=program
+    )
+    texts = {
+        "regard.json": checked.written(card, indent=1),
+        "run.py": program,
+        "README.md": readme,
+    }
+    for name, content in texts.items():
+        (folder / name).write_text(content, encoding="utf-8", newline="\n")
+
+
+README = """\
+# A model for onnxruntime ({task})
+
+{found}
+
+    pip install {needs}
+    python run.py < input
+
+The graphs (`*.onnx`) take any number of rows, of any length; token 0 is padding. `regard.json` has
+what the program must know beside them. This is `run.py`:
+
+```python
+{program}```
+"""

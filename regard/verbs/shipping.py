@@ -1,0 +1,71 @@
+"""The verb that ships a model: export."""
+
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from regard.verbs.common import (
+    Checkpoint,
+    Flag,
+    Folder,
+    Parts,
+    Quantization,
+    add_parts,
+    own_process,
+    say,
+    unfinished_key,
+)
+
+
+def export(
+    run: Positional[Folder],
+    folder: Positional[Path],
+    *,
+    to: Literal["auto", "onnx", "ctranslate2"] = "auto",
+    quantization: Quantization = "float32",
+    shortlist: Flag = False,
+    checkpoint: Checkpoint = "final",
+    parts: Parts = None,
+    json: Flag = False,
+) -> None:
+    """Write a model of any task as a folder that runs without regard, and check that it says the
+    same.
+
+    Examples:
+      regard export runs/mine shipped
+      regard export runs/mine shipped --to onnx
+      regard export runs/mine shipped --quantization int8
+
+    Args:
+        folder: The new folder; its README.md says how to use it, with a program.
+        to: The form: onnx for every task (runs with onnxruntime), ctranslate2 for Transformers that
+            translate (faster, with beam search); auto takes ctranslate2 where it fits.
+        quantization: The numbers that it computes with; others than float32 are smaller and faster,
+            and the score that they cost on the validation part is measured. ONNX has float32 and
+            int8.
+        shortlist: Add a list of the likely words for each word (ctranslate2): faster, as good, but
+            a sentence's output can depend on those beside it.
+        json: Machine-readable output on stdout.
+    """
+    from dataclasses import asdict
+
+    from regard.interop.shipping import ship
+    from regard.runs import Run, state
+    from regard.verbs import display
+
+    add_parts(parts)
+    own_process()
+    opened = Run(run)
+    unfinished = state.unfinished_at(opened, checkpoint)
+    display.unfinished(unfinished)
+    with display.waiting(f"writing {folder}"):
+        found = ship(opened, folder, to, quantization, checkpoint, shortlist=shortlist)
+    for line in found.warnings:
+        display.warn(f"{folder}: {line}")
+    if json:
+        say({"folder": str(folder), **asdict(found), **unfinished_key(unfinished)})
+    else:
+        print(f"{folder}: {found.to}, {quantization}: {found.said}")
+        if found.cost and not found.cost.worse:
+            print(found.cost)

@@ -1,0 +1,252 @@
+"""Every task as ONNX: the exported folder says what the run says, where there is no regard."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from regard import cli, front
+from regard.errors import RecipeError, UserError
+from regard.fields import text
+from regard.interop import onnx, shipping
+from regard.interop.cost import cost
+from regard.interop.shipments import Quality, tokenized
+from regard.runs import Run
+from tests import small_runs
+
+pytest.importorskip("onnx", reason="onnx is not installed (regard[onnx])")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (regard[onnx])")
+
+BLOCKS = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 16}
+ROTARY = {**BLOCKS, "norm": "pre", "position": "rotary", "normalisation": "rms"}
+RNN = {"kind": "rnn", "layers": 1}
+GRU = {**RNN, "cell": "gru"}
+SPELT = {"kind": "words", "size": 8, "characters": {"size": 8, "widths": [2, 3]}}
+ROLLED = {"look_back": 12, "horizon": 5, "block": 2, "normalise": "window"}
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "classify": ("classify", {"encoder": {**RNN, "layers": 2}, "head": {"pooling": "ends"}}, {}),
+    "classify-transformer": ("classify", {"encoder": ROTARY, "head": {"pooling": "attention"}}, {}),
+    "classify-spelt": (
+        "classify",
+        {"input": SPELT, "encoder": {"kind": "cnn", "widths": [2, 3]}, "head": {"pooling": "max"}},
+        {"characters": True},
+    ),
+    "tag": ("tag", {"encoder": BLOCKS}, {}),
+    "tag-spelt-crf": (
+        "tag",
+        {
+            "input": {"kind": "characters", "by": "rnn", "size": 8},
+            "encoder": GRU,
+            "head": {"crf": True},
+        },
+        {"characters": True},
+    ),
+    "forecast": (
+        "forecast",
+        {"input": {"patch": 3}, "encoder": BLOCKS, "head": {"readout": "flatten"}},
+        {},
+    ),
+    "forecast-rolled": ("forecast", {"encoder": RNN}, {"window": ROLLED}),
+    "language_model": ("language_model", {"decoder": {**RNN, "layers": 2}}, {}),
+    "language_model-transformer": (
+        "language_model",
+        {"decoder": BLOCKS},
+        {"unit": "stream", "stream": {"length": 8}, "output": {"length": 20}},
+    ),
+    "translate": ("translate", {"encoder": RNN, "decoder": {**RNN, "input_feeding": True}}, {}),
+    "translate-before": (
+        "translate",
+        {"encoder": GRU, "decoder": {**GRU, "attention": "additive", "order": "before"}},
+        {},
+    ),
+    "translate-mixed": ("translate", {"encoder": RNN, "decoder": BLOCKS}, {}),
+}
+LINES = ["two dogs play", "", "a man sits in the snow and runs", "snow", "  "]
+
+
+@pytest.fixture(autouse=True)
+def traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a graph is traced, sizes are tensors: no shape in a signature can be checked."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+def made(name: str, folder: Path) -> Run:
+    task, model, keys = CASES[name]
+    return small_runs.create(task, model, folder, **keys)
+
+
+def program(folder: Path, given: str, *arguments: str) -> str:
+    """What an exported folder's program says where neither regard nor torch can be imported."""
+    hidden = (
+        "import sys, runpy; sys.modules.update(regard=None, torch=None); "
+        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    command = [sys.executable, "-c", hidden, str(folder / "run.py"), *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
+    run = made(name, tmp_path / "run")
+    found = shipping.export(run, tmp_path / "shipped")
+    assert found.same == found.inputs > 0
+    assert found.difference < 1e-4
+    predictor, task = front.Predictor(run, engine="torch"), run.recipe.kind
+    if task == "forecast":
+        table = program(tmp_path / "shipped", small_runs.SERIES)
+        [wanted] = predictor.predict([small_runs.SERIES])
+        rows = [[[*map(float, line.split(","))] for line in text.splitlines()[1:]]
+                for text in (table, wanted)]  # fmt: skip
+        assert table.splitlines()[0] == wanted.splitlines()[0]
+        assert rows[0] == pytest.approx(np.array(rows[1]), rel=1e-4, abs=1e-4)
+        return
+    given = "".join(f"{line}\n" for line in LINES)
+    greedy: dict[str, Any] = {"search": "greedy"} if task in ("language_model", "translate") else {}
+    arguments = ["0"] if task == "language_model" else []
+    said = program(tmp_path / "shipped", given, *arguments).splitlines()
+    outputs = list(predictor.predictions(LINES, **greedy))
+    if task == "classify":
+        cells = [line.split("\t") for line in said]
+        said = [row[0] for row in cells]
+        chances = [float(row[1]) for row in cells if row[0]]
+        best = [max(p.probabilities.values()) for p in outputs if p.probabilities]
+        assert chances == pytest.approx(best, abs=1e-4)
+    assert said == [p.text.replace("\n", " ") for p in outputs]
+    assert len({*said}) > 1, "one answer for all would hide much"
+
+
+def test_a_folder_says_what_it_is(tmp_path: Path):
+    run = made("classify", tmp_path / "run")
+    found = shipping.export(run, tmp_path / "shipped")
+    names = {"README.md", "labels.json", "model.onnx", "regard.json", "run.py", "tokenizer.json"}
+    assert {*found.files} == names == {path.name for path in (tmp_path / "shipped").iterdir()}
+    labels = json.loads((tmp_path / "shipped/labels.json").read_text())
+    assert sorted(labels) == sorted(small_runs.LABELS)
+    readme = (tmp_path / "shipped/README.md").read_text()
+    assert (tmp_path / "shipped/run.py").read_text() in readme
+    assert "the same output as the run for 64 of 64 inputs" in readme
+
+
+def test_the_verb_takes_onnx_where_ctranslate2_cannot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    run = made("tag", tmp_path / "run")
+    cli.main(["export", str(run.folder), str(tmp_path / "shipped"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["to"] == "onnx" and found["cost"] is None and found["warnings"] == []
+    assert found["parity"]["difference"] < 1e-4
+
+
+# What int8 costs
+
+
+def test_int8_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = made("translate", tmp_path / "run")
+    cli.main(["export", str(run.folder), str(tmp_path / "out"), "--quantization", "int8"])
+    said = "".join(capsys.readouterr())  # as a warning, where it is much for a random model
+    assert "int8 instead of float32: bleu" in said
+    assert "on 4 examples of the validation part" in said
+    card = json.loads((tmp_path / "out/regard.json").read_text())
+    assert card["cost"]["metric"] == "bleu" and card["quantization"] == "int8"
+    large, small = card["cost"]["megabytes"]
+    assert small < large
+    assert program(tmp_path / "out", "two dogs play\n").count("\n") == 1
+
+
+def test_without_a_validation_part_a_warning_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    run = made("classify", tmp_path / "run")
+    cli.main(["export", str(run.folder), str(tmp_path / "out"), "--quantization", "int8"])
+    assert "there is no validation part to say what int8 costs" in capsys.readouterr().err
+
+
+def test_a_loss_is_more_than_noise_where_most_draws_show_it():
+    right = np.array([100.0] * 90 + [0.0] * 10)
+    one = np.ones(100)
+    whole = Quality("accuracy", right, one, True)
+    fewer = Quality("accuracy", np.where(np.arange(100) < 20, 0.0, right), one, True)
+    found = cost(whole, fewer, (4.0, 1.0))
+    assert found is not None and found.worse
+    assert (found.float32, found.quantized, found.inputs) == (90.0, 70.0, 100)
+    swapped = right.copy()
+    swapped[[0, 99]] = swapped[[99, 0]]  # one more is wrong, and one is right
+    assert not cost(whole, Quality("accuracy", swapped, one, True), (4.0, 1.0)).worse  # type: ignore[union-attr]
+    lower = Quality("mse", right / 100, one, False)
+    assert not cost(lower, Quality("mse", right / 200, one, False), (4.0, 1.0)).worse  # type: ignore[union-attr]
+    for factor, worse in ((1.004, False), (1.006, True)):
+        more = Quality("mse", factor * right / 100, one, False)
+        assert cost(lower, more, (4.0, 1.0)).worse == worse  # type: ignore[union-attr]
+    assert cost(None, whole, (4.0, 1.0)) is None
+
+
+# What is refused, and what is said
+
+
+def test_an_unfinished_run_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = small_runs.create(*CASES["tag"][:2], tmp_path / "run", updates=(7,))
+    shutil.rmtree(run.folder / "model")
+    cli.main(["export", str(run.folder), str(tmp_path / "out")])
+    assert "update 7" in capsys.readouterr().err
+    assert (tmp_path / "out/run.py").is_file()
+
+
+def test_a_field_of_ones_own_is_refused():
+    with pytest.raises(UserError, match="a field of its own; only text is shipped as ONNX"):
+        tokenized(object(), text.Field, "text")
+
+
+def test_an_export_never_writes_over_something(tmp_path: Path):
+    run = made("classify", tmp_path / "run")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken/mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="taken exists and is not empty"):
+        shipping.export(run, tmp_path / "taken")
+    with pytest.raises(UserError, match=r"mine\.txt exists and is no folder"):
+        shipping.export(run, tmp_path / "taken/mine.txt")
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["mine.txt"]
+
+
+def test_a_graph_that_is_not_the_original_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = made("classify", tmp_path / "run")
+    session = onnx.Session.__call__
+
+    def off(self: Any, arrays: Any) -> Any:
+        return {name: each + 0.1 * (np.arange(each.shape[-1]) == 0) for name, each in
+                session(self, arrays).items()}  # fmt: skip
+
+    monkeypatch.setattr(onnx.Session, "__call__", off)
+    with pytest.raises(UserError, match="the exported model is not the original: probabilities"):
+        shipping.export(run, tmp_path / "new/shipped")
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_the_library_a_message_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = made("classify", tmp_path / "run")
+    monkeypatch.setattr(onnx, "missing", lambda: "onnx is not installed: pip install onnx")
+    with pytest.raises(UserError, match=r"^export: onnx is not installed: pip install"):
+        shipping.export(run, tmp_path / "shipped")
+    assert not (tmp_path / "shipped").exists()
+
+
+def test_forms_refuse_what_they_lack(tmp_path: Path):
+    run = made("classify", tmp_path / "run")
+    with pytest.raises(RecipeError, match="ONNX has float32 and int8 here, not int16"):
+        shipping.ship(run, tmp_path / "a", "onnx", "int16")
+    with pytest.raises(RecipeError, match="shortlist: only CTranslate2 has one"):
+        shipping.ship(run, tmp_path / "a", "onnx", shortlist=True)
+    with pytest.raises(UserError, match="exported to CTranslate2: the task is 'classify'"):
+        shipping.ship(run, tmp_path / "a", "ctranslate2")
+    assert not (tmp_path / "a").exists()
