@@ -77,6 +77,8 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
         task = bar.add_task("training", total=settings.updates)
 
         def show(record: dict[str, Any]) -> None:
+            if as_json and record["kind"] == "samples":  # the run's record has them
+                return
             if as_json:
                 print(checked.written(record), flush=True)
             if record["kind"] == "train":
