@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,10 @@ class View:
 
     def draw(self) -> None:
         """Show what there is now."""
-        from IPython.display import HTML, display as show
-
-        page = HTML(self.html())
+        ipython = import_module("IPython.display")
+        page = ipython.HTML(self.html())
         if self._handle is None:
-            self._handle = show(page, display_id=True)
+            self._handle = ipython.display(page, display_id=True)
         else:
             self._handle.update(page)
         self._drawn = time.monotonic()

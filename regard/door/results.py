@@ -69,7 +69,8 @@ def evaluation(
     if other is not None:
         predictor.check_comparable(other) if texts else check_same(predictor, other, part)
     scores, outputs = predictor.evaluate(part, batch=batch, **options)
-    comparison, apart = None, []
+    comparison: Comparison | None = None
+    apart: Sequence[Any] = ()
     if other is not None and texts:
         comparison = predictor.compare(outputs, other, part, batch=batch, **options)
     elif other is not None:

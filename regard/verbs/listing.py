@@ -171,7 +171,8 @@ def _standing(folder: Path) -> dict[str, Any]:
     if final.is_dir() and not trains:
         return {"state": "finished", **_progress(final)}
     numbered = [each for each in (folder / "checkpoints").glob("[0-9]*") if each.name.isdigit()]
-    faults, found = [], {"update": 0}
+    faults: list[str] = []
+    found: dict[str, Any] = {"update": 0}
     for each in sorted(numbered, key=lambda each: int(each.name), reverse=True):
         try:
             found = _progress(each)
