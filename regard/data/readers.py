@@ -133,6 +133,8 @@ def opened(path: Path) -> Iterator[Readable]:
             yield stream
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file: {error}") from None
+    except BrokenPipeError:  # of what is written meanwhile
+        raise
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 

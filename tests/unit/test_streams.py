@@ -122,7 +122,7 @@ def test_where_to_write_is_checked_first(verb: str, tmp_path: Path, capsys):
 @POSIX
 def test_messages_never_go_to_stdout():
     """With stderr closed, `print(…, file=sys.stderr)` would print to stdout."""
-    ended = shell("regard keys nothing 2>&-")
+    ended = shell("regard keys zzzz 2>&-")
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, b"", b"")
     run, lines = corpus.trained(), b"ka lo\\nka zz\\n\\377\\n"
     script = f"printf '{lines.decode()}' | regard predict \"$1\""
