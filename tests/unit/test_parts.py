@@ -12,9 +12,7 @@ from regard.errors import RecipeError
 from regard.recipe import config, parts
 from tests import corpus, small_runs
 
-ENCODER = (
-    '[model.encoder]\nlayers = 1\nheads = 2\nfeedforward = 32\nnorm = "post"\ndropout = 0.1\n'
-)
+ENCODER = '[model.encoder]\nlayers = 1\nheads = 2\nfeedforward = 32\nnorm = "post"\ndropout = 0.1\n'
 """As the corpus has it."""
 GOOD = """\
 from dataclasses import dataclass, field
