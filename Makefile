@@ -7,7 +7,7 @@ BIN     := .venv/Scripts
 endif
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install demo test processors faults lint bench clean
+.PHONY: help install demo test processors pages faults lint bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lint        style and types: ruff, mypy"
 	@echo "make test        lint, then all tests"
 	@echo "make processors  the tests that compute, as on a processor with AVX2 only, and with less"
+	@echo "make pages       every view of the viewer in a browser, at three widths"
 	@echo "make faults      the tests that do harm, all of it, with their counts"
 	@echo "make bench       regard beside its peers: make bench NAME=train QUICK=--quick"
 	@echo "make clean       remove .venv, caches and builds"
@@ -49,6 +50,10 @@ COMPUTE := tests/parity tests/learn tests/contract $(addprefix tests/unit/test_,
 processors: .venv/.installed-test
 	$(AVX2) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) $(COMPUTE)
 	$(PLAIN) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) $(COMPUTE)
+
+# Every view of every task in a browser, at three widths; make test opens a page of each.
+pages: .venv/.installed-test
+	REGARD_PAGES=full PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser -n $(WORKERS)
 
 # Kills, damage, hostile files: make test does a sample of what this does.
 faults: .venv/.installed-test

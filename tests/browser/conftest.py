@@ -26,6 +26,9 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
+SLOW = pytest.mark.skipif(
+    os.environ.get("REGARD_PAGES") != "full", reason="every view of every task: make pages"
+)
 LONG = " ".join(["two dogs play in the snow and a man sits by an unbelievably old window"] * 4)
 """60 words, some of which no vocabulary has."""
 Opened = Callable[..., Any]

@@ -12,9 +12,9 @@ from regard.inspect import report
 from regard.inspect.blocks import Blocks
 from regard.runs import Run
 from tests import small_runs
-from tests.browser.conftest import Opened
+from tests.browser.conftest import SLOW, Opened
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), SLOW]
 MAP = "[data-view=heatmap] canvas.map"
 PIXELS = "canvas => canvas.toDataURL()"
 

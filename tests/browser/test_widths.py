@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Opened
+from tests.browser.conftest import SLOW, Opened
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), SLOW]
 WIDTHS = (1400, 800, 390)
 SPY = """
 window.spied = []; // every text that is drawn on a canvas: how large, and whether a part is outside
