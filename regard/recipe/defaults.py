@@ -20,13 +20,16 @@ from typing import Any
 
 Table = dict[str, Any]
 
-RIVALS = {
-    "train.epochs": ("train.updates", "train.tokens"),
-    "train.average": ("train.keep",),
-    "train.patience": ("train.validate_every",),
-    "characters": ("model.input.kind",),
+RIVALS: dict[str, dict[str, str]] = {
+    "train.epochs": {"train.updates": "", "train.tokens": ""},
+    "train.average": {"train.keep": ""},
+    "train.patience": {"train.validate_every": ""},
+    "characters": {"model.input.kind": "words", "tokenizer.kind": "word"},
+    "model.input": {"tokenizer.kind": "word"},
+    "model.head.crf": {"labels.kind": "tags"},
 }
-"""Keys whose default goes where the recipe names another key that decides the same."""
+"""Keys whose default goes where the recipe names another key that decides the same, unless with
+the value that stands behind it here."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
 
@@ -41,9 +44,9 @@ def under(table: Table, task: ModuleType) -> Table:
     of_kind = _get(table, kind) or _get(laid, kind) or task.PARTS.get(main_part(task))
     _lay(laid, copy.deepcopy(tables.get(str(of_kind), {})))
     for key, others in RIVALS.items():
-        if any(_get(table, other) is not None for other in others):
-            *sections, name = key.split(".")
-            _get(laid, ".".join(sections)).pop(name, None)
+        if any(_get(table, other) not in (None, same) for other, same in others.items()):
+            section, _, name = key.rpartition(".")
+            (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:
         laid["train"]["updates"] = MOST
     _lay(laid, table)

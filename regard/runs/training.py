@@ -16,12 +16,11 @@ from regard.runs import preparing, transfer
 from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
-from regard.runs.samples import Sampler, sampler
 from regard.tasks import Carries, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
 from regard.train.job import Config, Job, make
-from regard.train.log import RECORDS, Callback, Log, Record, tell
+from regard.train.log import RECORDS, Callback, Log, tell
 from regard.train.loop import fit
 from regard.train.prefetch import prefetch
 from regard.train.progress import Progress
@@ -77,7 +76,7 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
             batches=prefetched,
             validate=lambda: task.validate(model),
             lower_is_better=lower_is_better(run.recipe),
-            record=_recorder(log, sampler(task, run.recipe.seed), model),
+            record=log.record,
             save=lambda progress, carry: _save(run, model, steps, progress, carry),
             rollback=lambda lowered: _roll_back(run, task, model, steps, log, lowered),
             tick=tick,
@@ -86,17 +85,6 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
         if progress.finished:
             finish(run, progress, callbacks, model.device)
     return progress
-
-
-def _recorder(log: Log, sample: Sampler | None, model: Model) -> Callback:
-    """What records, and after a validation what the model makes of a few inputs."""
-
-    def record(what: Record) -> None:
-        log.record(what)
-        if sample and what["kind"] == "validation" and (found := sample(model)):
-            log.record({"kind": "samples", "update": what["update"], **found})
-
-    return record
 
 
 def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -77,8 +77,6 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
         task = bar.add_task("training", total=settings.updates)
 
         def show(record: dict[str, Any]) -> None:
-            if as_json and record["kind"] == "samples":  # the run's record has them
-                return
             if as_json:
                 print(checked.written(record), flush=True)
             if record["kind"] == "train":
@@ -87,9 +85,6 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
                 bar.console.print(line(record))
 
         yield show, lambda progress: bar.update(task, completed=progress.update)
-
-
-SAMPLED = ("input", "wanted", "got")
 
 
 def _short(record: Mapping[str, Any]) -> str:
@@ -115,14 +110,6 @@ def line(record: Mapping[str, Any]) -> str:
             numbers = ", ".join(map(str, record["ids"]))
             what = "learns from" if kind == "examples" else "too large for the memory, left out:"
             return f"update {record['update']}: {what} {numbers}"
-        case "samples":
-            rows = [
-                [record[f"{what}_{n}"] for what in SAMPLED]
-                for n in range(1, 4)
-                if f"got_{n}" in record
-            ]
-            shown = (f"  {source} → {got} (wanted: {wanted})" for source, wanted, got in rows)
-            return "\n".join(shown)
         case "validation":
             known = ("kind", "update", "tokens")
             figures = (f"{n} {value:.4g}" for n, value in record.items() if n not in known)

@@ -86,6 +86,12 @@ def test_a_limit_that_is_named_is_the_only_one():
     assert read("tag", "train.keep=2").train.average == 0
     assert read("tag", "train.validate_every=0").train.patience == 0
     assert not read("tag", "model.input.kind=tokens").task.characters
+    assert read("tag").task.characters
+    pieces = read("tag", "tokenizer.kind=bpe")
+    assert not pieces.task.characters
+    assert pieces.model.input.kind == "tokens"
+    assert read("tag").model.head.config.crf
+    assert not read("tag", "labels.kind=real").model.head.config.crf
 
 
 def test_limits_and_intervals_become_updates():
