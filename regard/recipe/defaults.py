@@ -27,9 +27,10 @@ RIVALS: dict[str, dict[str, str]] = {
     "characters": {"model.input.kind": "words", "tokenizer.kind": "word"},
     "model.input": {"tokenizer.kind": "word"},
     "model.head.crf": {"labels.kind": "tags"},
+    "train.metric": {"labels.kind": "tags one several"},
 }
 """Keys whose default goes where the recipe names another key that decides the same, unless with
-the value that stands behind it here."""
+one of the values that stand behind it here."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
 
@@ -44,7 +45,7 @@ def under(table: Table, task: ModuleType) -> Table:
     of_kind = _get(table, kind) or _get(laid, kind) or task.PARTS.get(main_part(task))
     _lay(laid, copy.deepcopy(tables.get(str(of_kind), {})))
     for key, others in RIVALS.items():
-        if any(_get(table, other) not in (None, same) for other, same in others.items()):
+        if any(_get(table, other) not in (None, *same.split()) for other, same in others.items()):
             section, _, name = key.rpartition(".")
             (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:

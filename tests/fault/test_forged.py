@@ -27,7 +27,8 @@ pytestmark = pytest.mark.timeout(3600)
 RNN = {"kind": "rnn", "cell": "gru", "layers": 1}
 BLOCK = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 8}
 TRAIN = {
-    "updates": 6, "save_every": 2, "keep": 3, "average": 2, "log_every": 2, "validate_every": 3,
+    "updates": 6, "save_every": 2, "keep": 3, "average": 2, "average_of": "last", "patience": 0,
+    "log_every": 2, "validate_every": 3,
     "metric": "nll", "threads": 1, "precision": "float32", "device": "cpu", "memory": 1.0,
     "optimizer": {"learning_rate": 0.01}, "schedule": {"warmup": 2},
 }  # fmt: skip
