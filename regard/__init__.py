@@ -43,7 +43,7 @@ class _Room(ModuleType):
 
 class _Package(ModuleType):
     """The package: where the import system puts a room that is a function, too, it can be called
-    from then on, whoever has imported it."""
+    from then on, by whatever it was imported."""
 
     def __setattr__(self, name: str, value: "Any") -> None:
         if name in _ROOMS and isinstance(value, ModuleType):

@@ -47,7 +47,8 @@ def under(table: Table, task: ModuleType) -> Table:
     for key, others in RIVALS.items():
         if any(_get(table, other) not in (None, *same.split()) for other, same in others.items()):
             section, _, name = key.rpartition(".")
-            (_get(laid, section) or {}).pop(name, None)
+            if key != "model.input" or _get(laid, "model.input.kind") == "words":
+                (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:
         laid["train"]["updates"] = MOST
     _lay(laid, table)

@@ -224,5 +224,5 @@ def _table(value: Any) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """A line that changes no terminal, whoever wrote the file."""
+    """A line that changes no terminal, whatever the file has."""
     return "".join(each if each.isprintable() else "�" for each in text)
