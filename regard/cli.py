@@ -2,7 +2,9 @@
 
 import difflib
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from inspect import cleandoc, signature
@@ -24,10 +26,14 @@ STYLE = (
     tyro.conf.PositionalMetavarFromFieldName,
 )
 OVERVIEW = """\
+usage: regard VERB …
+
 Sequence models that you can train, look into and ship.
 
-`regard VERB --help` has the options of a verb, with examples; `regard --version` says which version
-this is, `regard info` what this machine has."""
+{}
+
+`regard VERB --help` has the options of a verb, with examples; `regard
+--version` says which version this is, `regard info` what this machine has."""
 CHANGE = re.compile(r"\w+(\.\w+)*=")
 """How a change to a recipe begins."""
 
@@ -130,15 +136,20 @@ def _run(arguments: list[str]) -> None:
         tyro.cli(verb, prog=f"regard {name}", description=page, args=given, config=STYLE)
     elif name == "--version":
         print(__version__)
-    elif name.startswith("-"):
-        app = tyro.extras.SubcommandApp()
-        for function in VERBS.values():
-            app.command(function)
-        app.cli(prog="regard", description=OVERVIEW, args=arguments or ["--help"], config=STYLE)
+    elif name in ("--help", "-h"):
+        print(OVERVIEW.format("\n".join(map(_summary, VERBS))))
     else:
-        near = difflib.get_close_matches(name, VERBS, 1)
+        near = difflib.get_close_matches(name, [*VERBS, "--help", "--version"], 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
         raise RecipeError(f"there is no {name!r}; {hint}")
+
+
+def _summary(verb: str) -> str:
+    """What a verb does: the first sentence of its page, beside its name."""
+    first = cleandoc(VERBS[verb].__doc__ or "").partition("\n\n")[0]
+    width, beside = shutil.get_terminal_size().columns, max(map(len, VERBS)) + 4
+    lines = textwrap.wrap(" ".join(first.split()), max(width, 60) - beside)
+    return f"  {verb}".ljust(beside) + ("\n" + " " * beside).join(lines)
 
 
 def _in_order(verb: Callable[..., None], arguments: list[str]) -> list[str]:

@@ -20,7 +20,8 @@ class Config:
     for each column."""
 
     set: str = ""
-    """A data set of the catalogue (`regard data list`)."""
+    """A data set of the catalogue (`regard data list`). A recipe that names no file has those of
+    the set's own parts."""
     folder: str = ""
     """A folder that the files are in; by default, the recipe's own."""
     train: tuple[str, ...]

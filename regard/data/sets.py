@@ -5,8 +5,8 @@ import lzma
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ class Dataset:
     """Makes the files where the public ones have another form, or where there are none."""
     origins: tuple[str, ...] = ()
     """The sets whose files this one is made from; `make` fetches them by their names."""
+    parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What a recipe has as data.train, data.validation and data.test if it names none of them."""
     files: tuple[File, ...] = ()
 
 
@@ -106,7 +108,7 @@ def known() -> dict[str, Dataset]:
 
 
 def _dataset(
-    name: str, *, files: dict[str, Any], origins: Sequence[str] = (), **about: str
+    name: str, *, files: dict[str, Any], origins: Sequence[str] = (), **about: Any
 ) -> Dataset:
     found = (
         File(file, size, sha256, address.replace("*", file))

@@ -22,6 +22,7 @@ Table = dict[str, Any]
 
 RIVALS: dict[str, dict[str, str]] = {
     "train.epochs": {"train.updates": "", "train.tokens": ""},
+    "train.updates": {"train.tokens": ""},
     "train.average": {"train.keep": ""},
     "train.patience": {"train.validate_every": ""},
     "characters": {"model.input.kind": "words", "tokenizer.kind": "word"},
@@ -33,6 +34,17 @@ RIVALS: dict[str, dict[str, str]] = {
 one of the values that stand behind it here."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
+
+
+def with_parts(table: Table) -> Table:
+    """A recipe's table; one that names a data set alone has the files of the set's parts."""
+    from regard.data.sets import known
+
+    data = table.get("data")
+    if not isinstance(data, dict) or {"train", "validation", "test"} & data.keys():
+        return table
+    parts = {name: each.parts for name, each in known().items()}.get(str(data.get("set")), {})
+    return {**table, "data": {**data, **parts}}
 
 
 def under(table: Table, task: ModuleType) -> Table:

@@ -105,7 +105,7 @@ def test_the_overview_has_every_verb(call):
     for arguments in ((), ("--help",), ("-h",)):
         page = call(*arguments)
         assert page.code == 0
-        assert all(f"• {verb} " in page.out for verb in VERBS)
+        assert all(f"\n  {verb} " in page.out for verb in VERBS)
     assert call("--version").out == f"{regard.__version__}\n"
 
 
@@ -115,6 +115,7 @@ def test_the_overview_has_every_verb(call):
         (("trian",), "did you mean 'train'?"),
         (("predcit", "x"), "did you mean 'predict'?"),
         (("nonsense",), "there are new, "),
+        (("--hlep",), "did you mean '--help'?"),
         (("train", "--resum", "x"), "--resume"),
         (("predict", "x", "--beam", "3"), "--beams"),
         (("predict", "x", "--lenght-penalty", "3"), "--length-penalty"),

@@ -10,6 +10,8 @@ import torch
 
 from regard.data.batching import first_epoch
 from regard.data.held_out import ByContent
+from regard.data.sets import known
+from regard.errors import RecipeError
 from regard.recipe import config, defaults
 from regard.recipe.parts import kinds, module
 from regard.runs import Run
@@ -75,6 +77,26 @@ def test_a_recipe_covers_what_it_names_and_a_section_of_another_kind_covers_all(
     assert made.task.data.on_too_long == "cut"
     kept = read("classify", "tokenizer.vocabulary=7").task.tokenizer
     assert (kept.kind, kept.split, kept.vocabulary) == ("word", "punctuation", 7)
+
+
+@pytest.mark.parametrize("name", [name for name, each in known().items() if each.parts])
+def test_a_set_has_parts_that_are_among_its_files(name: str):
+    assert known()[name].parts["train"]
+    files = {file.name for file in known()[name].files}
+    assert {file for part in known()[name].parts.values() for file in part} <= files
+
+
+def test_a_recipe_that_names_a_set_alone_has_its_parts():
+    found = config.recipe({"task": "translate", "data": {"set": "multi30k", "max_length": 50}})
+    assert found.task.data.train == ("train.en", "train.de")
+    assert found.task.data.test == ("test_2016_flickr.en", "test_2016_flickr.de")
+    assert found.task.data.max_length == 50
+    one = {"set": "spelling-correction", "train": ["train.tsv"]}
+    assert config.recipe({"task": "translate", "data": one}).task.data.validation == ()
+    with pytest.raises(RecipeError, match=r"data\.train: missing"):
+        config.recipe({"task": "translate", "data": {"set": "cmudict"}})
+    with pytest.raises(RecipeError, match=r"data\.set"):
+        config.recipe({"task": "translate", "data": {"set": ["multi30k"]}})
 
 
 def test_a_limit_that_is_named_is_the_only_one():
