@@ -292,9 +292,10 @@ def _head(
     if part is None:
         return None
     with _named(key, part):
-        outputs = sizes.of(predicted)["outputs"]
+        size = sizes.of(predicted)
+        outputs, groups = size["outputs"], size.numbers.get("groups", 1)
         flattens = isinstance(module("heads", part.kind).Head, Flattens)
-    fixed = {"positions": positions} if flattens else {}
+    fixed = {"positions": positions, "groups": groups} if flattens else {}
     return _part(key, part, dim, outputs, tied, **fixed)
 
 

@@ -321,14 +321,15 @@ class Pools(Protocol):
 @runtime_checkable
 class Flattens(Protocol):
     """A head whose weights may depend on how many positions it reads. It is made with `positions`:
-    this number, or None where examples are of unlike lengths."""
+    this number, or None where examples are of unlike lengths; and with `groups`: how many rows of
+    a batch belong to one example, where each is calibrated by itself."""
 
     flattens: ClassVar[bool]
 
 
 @runtime_checkable
 class Positive(Protocol):
-    """A module some of whose parameters are above 0."""
+    """A module with parameters that validation decides after training; they are above 0."""
 
     positive: ClassVar[tuple[str, ...]]
     """Their names."""

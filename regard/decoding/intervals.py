@@ -6,9 +6,10 @@ horizon
 
     q_j = the weighted `level` quantile of |y_j − μ_j| / s(x),   weights w_i = i / n,   i = 1 … n
 
-over the windows of the validation part, oldest first: what is nearer to the future counts more,
-since a series does not stay what it was (Barber et al. 2023). The interval is μ_j ± q_j s(x). For a
-new window, one more residual of weight 1 is unknown, and counts as the largest.
+over the windows of the validation part, oldest first, for each variable by itself: what is nearer
+to the future counts more, since a series does not stay what it was (Barber et al. 2023). The
+interval is μ_j ± q_j s(x). For a new window, one more residual of weight 1 is unknown, and counts
+as the largest.
 
     s(x) = deviation(x) + 2 |mean(later half of x) − mean(earlier half of x)|
 
@@ -39,8 +40,9 @@ class Intervals:
     level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
     """The share of values that should lie between them."""
     width: Literal["fixed", "window"] = "fixed"
-    """The same for every window, or in proportion to how restless the window is. A head with
-    loss = "gaussian" says itself how sure it is."""
+    """The same for every window and for all independent variables, or in proportion to how restless
+    the window is, each variable by itself. A head with loss = "gaussian" says itself how sure it
+    is."""
     paths: Few = 100
     """Futures that are drawn for σ of an autoregressive forecast."""
 
@@ -65,7 +67,7 @@ def conformal(
 ) -> Float[Tensor, "1 T C2"]:
     """q_j of the distances |y − μ| / s(x) of windows in the order of time.
 
-    One for each variable, or one for all (C2 = 1) where they share a model.
+    One for each variable, or one for all of them (C2 = 1).
     """
     count, _, variables = distances.shape
     weights = torch.arange(1, count + 1).double() / count

@@ -34,7 +34,9 @@ class Head(nn.Module):
     """y_j ~ N(μ_j, σ_j²),  μ = W h + b,  σ_j = d_j e^{s_j/2},  s = V h + c or 0 (squared error).
 
     d is 1 in training; afterwards validation decides it, so that intervals are as wide as the
-    errors are. W and V keep float32 in training: rounding would blur the numbers.
+    errors are. Where several variables share W and V, their rows follow each other in turn, and
+    each of these groups has a d of its own. W and V keep float32 in training: rounding would blur
+    the numbers.
     """
 
     predicts = "numbers"
@@ -49,6 +51,7 @@ class Head(nn.Module):
         outputs: int,
         weight: nn.Parameter | None,
         positions: int | None = None,
+        groups: int = 1,
     ) -> None:
         super().__init__()
         if config.readout == "flatten" and positions is None:
@@ -58,7 +61,7 @@ class Head(nn.Module):
         self.dropout = Dropout(config.dropout)
         size = dim * (1 if self.pooling is not None else positions or 1)
         self.project = nn.Linear(size, outputs * (2 if self.gaussian else 1))
-        self.deviation = nn.Parameter(torch.ones(outputs), requires_grad=False)
+        self.deviation = nn.Parameter(torch.ones(groups * outputs), requires_grad=False)
 
     def pool(self, sequence: Sequence) -> Float[Tensor, "B E"]:
         if self.pooling is not None:
@@ -76,7 +79,9 @@ class Head(nn.Module):
         found = self.logits(hidden)
         mean, rest = found[..., : self.outputs], found[..., self.outputs :]
         log_variance = rest.clamp(-LIMIT, LIMIT) if self.gaussian else torch.zeros_like(mean)
-        return mean, self.deviation * torch.exp(log_variance / 2)
+        deviation = self.deviation.view(-1, self.outputs)
+        rows = torch.exp(log_variance / 2).view(-1, *deviation.shape)
+        return mean, (deviation * rows).view_as(mean)
 
     def loss(
         self,

@@ -23,7 +23,7 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, Training
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
-from regard.types import Pretrained, Sizes
+from regard.types import Positive, Pretrained, Sizes
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
@@ -148,6 +148,9 @@ def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> W
     there = {name: tuple(tensor.shape) for name, tensor in given.items()}
     own = model.get_submodule(key).named_parameters()
     here = {name: tuple(parameter.shape) for name, parameter in own}
+    for name in here.keys() & there.keys() & _decided(model.get_submodule(key)):
+        if there[name] != here[name]:  # validation will decide it; until then it is 1
+            given[name], there[name] = torch.ones(here[name]), here[name]
     kinds = base.config.parts()[part].kind, config.parts()[key].kind
     if there.keys() != here.keys() and kinds[0] != kinds[1]:
         raise RecipeError(
@@ -161,6 +164,13 @@ def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> W
                 f"model.{key}.weights: {name} is {sizes[0]} in {base.folder} and {sizes[1]} here"
             )
     return given
+
+
+def _decided(part: nn.Module) -> set[str]:
+    """The names of weights that validation decides after training."""
+    places = [(f"{place}.", each) for place, each in part.named_modules()]
+    found = ((place, each.positive) for place, each in places if isinstance(each, Positive))
+    return {(place + name).lstrip(".") for place, names in found for name in names}
 
 
 def _same_vocabulary(key: str, sizes: Sizes, base: Base, part: str) -> None:

@@ -107,7 +107,10 @@ class Task:
         self.fields = {side: field.load(folder) for side, field in self.plan.fields.items()}
         self.past, self.future = self.fields.values()
         self.stored = Stored(folder, self.past)
-        self.sizes = sizes_of(self.fields, "series", "series")
+        self.restless = config.intervals.width == "window"
+        each = self.window.independent and self.restless
+        size = {**self.past.size, "groups": len(self.past.standard.names) if each else 1}
+        self.sizes = replace(sizes_of(self.fields, "series", "series"), fields={"series": size})
 
     # Learning
 
@@ -131,8 +134,7 @@ class Task:
 
     def by(self, model: Model) -> Forecaster:
         """What forecasts with a model."""
-        restless = self.config.intervals.width == "window"
-        return Forecaster(model, self.window, self.past.name, restless)
+        return Forecaster(model, self.window, self.past.name, self.restless)
 
     def judge(
         self, model: Model, part: str, steps: int, *, restless: bool = True, **options: Any
@@ -170,10 +172,11 @@ class Task:
         head: Any = model.head
         reach, level = self.config.intervals.reach, self.config.intervals.level
         found = self.judge(model, "validation", self.window.steps)
-        far = conformal(found.distance().abs(), level, shared=self.window.independent)
+        shared = self.window.independent and not self.restless
+        far = conformal(found.distance().abs(), level, shared=shared)
         factor = (far / reach).clamp(min=1e-6)  # (1, T, C), or (1, T, 1)
         with torch.no_grad():
-            head.deviation.mul_(factor.flatten().to(head.deviation))
+            head.deviation.mul_(windows.fold(factor, self.window).flatten().to(head.deviation))
         after = found._replace(deviation=found.deviation * factor)
         before, now = (f.figures(reach)["coverage"] for f in (found, after))
         return {"coverage_before": before, "coverage": now}

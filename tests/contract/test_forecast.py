@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -293,6 +293,27 @@ def test_resume_is_exact(table: Write, tmp_path: Path):
     last = [Checkpoint(tmp_path / n / "checkpoints" / "00000009") for n in ("straight", "stopped")]
     one, two = (checkpoint.optimizer() for checkpoint in last)
     assert one.keys() == two.keys() and all(torch.equal(one[k], two[k]) for k in one)
+
+
+def test_variables_that_share_a_model_are_calibrated_each_by_itself(table: Write, tmp_path: Path):
+    """In validation and test the second variable is three times as loud as it was."""
+    values = autoregressive(400, 2)
+    values[200:, 1] *= 3
+    made = table(values, intervals={"width": "window"})
+    run = tmp_path / "run"
+    predictor = front.train(made, "train.updates=50", to=run)
+    head, task = cast("Any", predictor.model.head), cast("Any", predictor.task)
+    reach = torch.full((1, 4, 2), task.config.intervals.reach).double()
+    assert head.deviation.shape == (2 * 4,)
+    far = task.judge(predictor.model, "validation", 4).distance().abs()
+    assert torch.allclose(conformal(far, 0.9, shared=False), reach, rtol=1e-4)
+    # The head may serve one variable alone: what validation decides is decided anew.
+    alone, weights = (
+        table(values[:, :1], intervals={"width": "window"}),
+        f"model.head.weights={run}",
+    )
+    begun = front.train(alone, "train.updates=1", weights, to=tmp_path / "alone")
+    assert cast("Any", begun.model.head).deviation.shape == (4,)
 
 
 def test_calibration_is_saved_with_the_model(table: Write, tmp_path: Path):
