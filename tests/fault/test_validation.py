@@ -120,6 +120,10 @@ def test_files_that_are_lost_or_changed_change_nothing(name: str, tmp_path: Path
         outcomes.append(tiny.outcome(run))
     told = [record for record in outcomes[0]["records"] if record["kind"] == "validation"]
     assert [record["update"] for record in told] == [2, 4, 6, 8]
+    shown = [record for record in outcomes[0]["records"] if record["kind"] == "samples"]
+    assert [record["update"] for record in shown] == [2, 4, 6, 8]
+    assert all({"input_3", "wanted_3", "got_3"} <= record.keys() for record in shown)
+    assert len({tuple(record[f"input_{n}"] for n in (1, 2, 3)) for record in shown}) == 1
     assert outcomes[1] == outcomes[0]
     assert outcomes[2] == outcomes[0]
 
