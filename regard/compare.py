@@ -277,6 +277,8 @@ def compare(
         seeds=groups([(str(each.run.folder), each.run.recipe) for each in predictors]),
         unfold=unfold,
     )
+    if len(found.columns(unfold=False)) < 2:  # seeds of one recipe: there is no rival
+        return found
     return replace(found, verdict=_verdict(found, outcomes, samples))
 
 
