@@ -22,7 +22,7 @@ from regard.tasks import Continues, Grades, Prediction, Windowed
 SAMPLES = 1000
 """How often lines are drawn anew."""
 BIASED = ("ece",)
-"""Scores without an interval: a draw has fewer different lines, which makes gaps larger by itself."""
+"""Scores without an interval: draws have fewer different lines, which makes gaps larger."""
 
 
 @dataclass(kw_only=True)
