@@ -54,13 +54,13 @@ class Evaluated:
             return statistic.windowed(self.scores, figures, horizon)
         if isinstance(task, Continues):
             return statistic.likelihood(self.scores, self.lines)
-        if not self.predictions:
+        if not self.predictions or len(self.predictor.sides) != 2:
             return {}
         if isinstance(task, Grades):
             how = task.config.evaluation  # type: ignore[attr-defined]
             right = front.answers(task, self.part)[1]
             return by_line.texts(self.scores, how, self.texts, right)
-        return self._labelled() or self._right()
+        return self._right() | self._labelled()
 
     def _labelled(self) -> dict[str, Statistic]:
         """Of labels of texts, or of tags of words."""
@@ -79,7 +79,7 @@ class Evaluated:
         return by_line.tags(self.scores, said, true, log_probs)
 
     def _right(self) -> dict[str, Statistic]:
-        """Of a task of which nothing else is known."""
+        """Of any task that has an accuracy."""
         if "accuracy" not in self.scores:
             return {}
         said = [output.text for output in self.predictions]

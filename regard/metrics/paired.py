@@ -65,6 +65,8 @@ def paired(name: str, one: Statistic, other: Statistic, samples: int = SAMPLES) 
     value, baseline = one.value(), other.value()
     true, found = value - baseline, one.drawn(samples) - other.drawn(samples)
     found = found[np.isfinite(found)]
+    if not len(found):
+        raise UserError(f"{name}: too few lines can be scored to draw them anew")
     as_far = int((np.abs(found - found.mean()) >= abs(true)).sum()) if true else len(found)
     low, high = np.quantile(found, [0.025, 0.975])
     return Difference(
