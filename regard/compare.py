@@ -30,6 +30,8 @@ from regard.tasks import Continues, Grades, Windowed
 
 PLACES_SHOWN = 6
 BACK = (10, 30, 99)
+NEARLY = 1.02
+"""Batches of another seed have a few more or fewer targets: a run that ends so near got there."""
 NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
 
 
@@ -238,7 +240,7 @@ def _figure(values: Sequence[float | None]) -> str:
 
 def _at(curve: Curve | None, place: int) -> float | None:
     """The last value at a number of targets or before it; none where the run did not get to."""
-    if not curve or not curve[0][0] <= place <= curve[0][-1]:
+    if not curve or not curve[0][0] <= place <= NEARLY * curve[0][-1]:
         return None
     return [value for tokens, value in zip(*curve, strict=True) if tokens <= place][-1]
 
