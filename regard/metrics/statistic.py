@@ -45,7 +45,7 @@ class Statistic(NamedTuple):
 
     def fits(self) -> bool:
         """Whether it gives the score that it stands for."""
-        return math.isclose(self.value(), self.score.value, rel_tol=1e-6, abs_tol=1e-9)
+        return math.isclose(self.value(), self.score.value, rel_tol=1e-5, abs_tol=1e-9)
 
 
 def resampled(rows: Array, samples: int) -> Array:

@@ -141,10 +141,9 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     assert all(each["p"] == 1.0 for each in both.get("differences", []))  # a copy
     tested = {each["name"] for each in both["differences"]}
     assert tested | {*both.get("comparison", {}).get("scores", {})} == scores.keys()
-    few = task == "forecast"  # futures that do not overlap
     for name, each in scores.items():
-        assert ("low" in each) == (not few and name != "ece"), name
-        assert few or name == "ece" or each["low"] <= each["high"]
+        assert ("low" in each) == (name != "ece"), name
+        assert name == "ece" or each["low"] <= each["high"]
     assert both["details"] and all(each["rows"] or each["note"] for each in both["details"])
     page = Path("r.html").read_text()
     assert "<script" not in page and next(iter(scores)) in page
