@@ -7,32 +7,31 @@ All are scored on the same part of the same data, or nothing is compared.
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import zip_longest
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from regard import front
 from regard.console.tables import Block, Shown
-from regard.data.readers import excerpt
 from regard.errors import RecipeError, UserError
+from regard.evaluated import SAMPLES, Evaluated, check_same, evaluate
 from regard.inspect.gradients import reach
-from regard.metrics import Score, paired, statistic, verdict
+from regard.metrics import Score, statistic, verdict
 from regard.metrics.lengths import by_length, lengths_of, unit_of
-from regard.metrics.paired import Difference
-from regard.metrics.statistic import Grade, Statistic
+from regard.metrics.seeds import Spread
+from regard.metrics.statistic import Grade
 from regard.metrics.verdict import Verdict
 from regard.plots import PLACES, Curve, drawing
 from regard.plots.comparison import comparison
 from regard.recipe.values import Samples, check
+from regard.runs.seeds import groups
 from regard.runs.state import Unfinished
-from regard.tasks import Continues, Grades, Prediction, Windowed
+from regard.tasks import Continues, Grades, Windowed
 
-Outcome = tuple[Mapping[str, Score], Sequence[Prediction]]
-"""What an evaluation gives."""
-SAMPLES = 1000
 PLACES_SHOWN = 6
 BACK = (10, 30, 99)
+NEARLY = 1.02
+"""Batches of another seed have a few more or fewer targets: a run that ends so near got there."""
 NO_PANEL = PLACES | {"kind", "cpu_seconds", "rate", "norm", "smoothed", "gap", "tokens_per_second"}
 
 
@@ -76,20 +75,43 @@ class Comparison(Shown):
     """What length is counted in."""
     runs: tuple[Entry, ...]
     verdict: Verdict | None = None
+    seeds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Runs that differ in the seed alone, by the name of their column."""
+    unfold: bool = False
+    """Whether each of them has a column of its own nevertheless."""
 
     def as_dict(self) -> dict[str, Any]:
         made = asdict(self)
         for entry, run in zip(made["runs"], self.runs, strict=True):
             entry["unfinished"] = run.unfinished and run.unfinished.as_dict()
+        made["seeds"] = {
+            name: {"runs": [e.run for e in entries], "scores": _spreads(entries)}
+            for name, entries in self.columns(unfold=False)
+            if len(entries) > 1
+        }
         return made
 
+    def columns(self, *, unfold: bool | None = None) -> list[tuple[str, list[Entry]]]:
+        """The runs of each column, by its name: one, or several seeds."""
+        if self.unfold if unfold is None else unfold:
+            return [(entry.run, [entry]) for entry in self.runs]
+        names = {run: name for name, runs in self.seeds.items() for run in runs}
+        found: dict[str, list[Entry]] = {}
+        for entry in self.runs:
+            found.setdefault(names.get(entry.run, entry.run), []).append(entry)
+        return [*found.items()]
+
+    def header(self) -> tuple[str, ...]:
+        return ("", *(name for name, _ in self.columns()))
+
     def rows(self) -> list[tuple[str, ...]]:
-        """The table: what is reported, then a cell for each run."""
+        """The table: what is reported, then a cell for each column."""
         names = list(dict.fromkeys(name for entry in self.runs for name in entry.scores))
         lengths = list(dict.fromkeys(name for entry in self.runs for name in entry.lengths))
-        rows = [(name, *(_cell(e.scores.get(name)) for e in self.runs)) for name in names]
+        columns = [entries for _, entries in self.columns()]
+        rows = [(n, *(_cells([e.scores.get(n) for e in each]) for each in columns)) for n in names]
         for name in lengths:
-            cells = (_cell(entry.lengths.get(name)) for entry in self.runs)
+            cells = (_cells([entry.lengths.get(name) for entry in each]) for each in columns)
             rows.append((f"{self.quality}, {name} {self.unit}", *cells))
         plain: dict[str, Callable[[Entry], float | None]] = {
             "parameters": lambda e: e.parameters,
@@ -100,37 +122,40 @@ class Comparison(Shown):
             "targets/s, best": lambda e: e.fastest,
             "targets/s, median": lambda e: e.median,
         }
-        rows += [(what, *(_whole(get(e)) for e in self.runs)) for what, get in plain.items()]
+        for what, get in plain.items():
+            rows.append((what, *(_whole(_mean([get(e) for e in each])) for each in columns)))
         if any(e.unfinished for e in self.runs):
-            whole = (e.unfinished.reached if e.unfinished else "finished" for e in self.runs)
-            rows.append(("state", *whole))
+            rows.append(("state", *(_state(each) for each in columns)))
         return rows + self._reach() + self._learning()
 
     def blocks(self) -> list[Block]:
-        return [Block(("", *(entry.run for entry in self.runs)), self.rows(), "", self.notes())]
+        best = self.verdict.lines() if self.verdict else []
+        return [Block(self.header(), self.rows(), "", [*best, *self.notes()])]
 
     def _reach(self) -> list[tuple[str, ...]]:
         """What part of the gradient is left some tokens back."""
-        return [
-            (f"gradient left {back} back", *(_share(entry.reach, back) for entry in self.runs))
-            for back in BACK
-            if any(entry.reach for entry in self.runs)
-        ]
+        rows: list[tuple[str, ...]] = []
+        for back in BACK if any(entry.reach for entry in self.runs) else ():
+            means = (_mean([_left(e.reach, back) for e in each]) for _, each in self.columns())
+            left = ("" if mean is None else f"{mean:.1e}" for mean in means)
+            rows.append((f"gradient left {back} back", *left))
+        return rows
 
     def _learning(self) -> list[tuple[str, ...]]:
         """The validation figure of the recipes at a few numbers of targets."""
         metrics = {entry.metric for entry in self.runs}
-        curves = [entry.curves.get(entry.metric) for entry in self.runs]
-        known = [curve for curve in curves if curve]
+        columns = [[e.curves.get(e.metric) for e in entries] for _, entries in self.columns()]
+        known = [curve for curves in columns for curve in curves if curve]
         if len(metrics) > 1 or not known:
             return []
         last = max(curve[0][-1] for curve in known)
         places = [last * n // PLACES_SHOWN for n in range(1, PLACES_SHOWN + 1)]
         what = metrics.pop()
-        return [
-            (f"{what} at {place / 1e6:.3g} M targets", *(_at(curve, place) for curve in curves))
-            for place in places
-        ]
+        rows: list[tuple[str, ...]] = []
+        for place in places:
+            cells = (_figure([_at(curve, place) for curve in curves]) for curves in columns)
+            rows.append((f"{what} at {place / 1e6:.3g} M targets", *cells))
+        return rows
 
     def notes(self) -> list[str]:
         """How each score came about; a warning where runs do not agree on that."""
@@ -173,20 +198,51 @@ def _cell(score: Score | None) -> str:
     return f"{score.value:.{digits}f}{ends}"
 
 
+def _cells(found: Sequence[Score | None]) -> str:
+    """One score with its interval, or mean and deviation of those of several seeds."""
+    known = [score for score in found if score is not None]
+    if len(found) == 1 or not known:
+        return _cell(found[0])
+    mean, deviation = Spread.of([score.value for score in known])
+    digits = 2 if abs(mean) >= 10 else 4
+    return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
+
+
+def _spreads(entries: Sequence[Entry]) -> dict[str, dict[str, float | None]]:
+    """Mean and deviation of each score that all runs have."""
+    shared = [name for name in entries[0].scores if all(name in e.scores for e in entries)]
+    return {n: Spread.of([e.scores[n].value for e in entries])._asdict() for n in shared}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
 def _whole(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def _share(norms: Sequence[float], back: int) -> str:
-    return f"{norms[back] / norms[0]:.1e}" if back < len(norms) and norms[0] else ""
+def _state(entries: Sequence[Entry]) -> str:
+    found = [e.unfinished.reached if e.unfinished else "finished" for e in entries]
+    return "; ".join(dict.fromkeys(found))
 
 
-def _at(curve: Curve | None, place: int) -> str:
+def _left(norms: Sequence[float], back: int) -> float | None:
+    return norms[back] / norms[0] if back < len(norms) and norms[0] else None
+
+
+def _figure(values: Sequence[float | None]) -> str:
+    """The mean; none where not all runs got to."""
+    mean = None if None in values else _mean(values)
+    return "–" if mean is None else f"{mean:.4g}"
+
+
+def _at(curve: Curve | None, place: int) -> float | None:
     """The last value at a number of targets or before it; none where the run did not get to."""
-    if not curve or not curve[0][0] <= place <= curve[0][-1]:
-        return "–"
-    passed = [value for tokens, value in zip(*curve, strict=True) if tokens <= place]
-    return f"{passed[-1]:.4g}"
+    if not curve or not curve[0][0] <= place <= NEARLY * curve[0][-1]:
+        return None
+    return [value for tokens, value in zip(*curve, strict=True) if tokens <= place][-1]
 
 
 def compare(
@@ -195,9 +251,11 @@ def compare(
     *,
     batch: int = 64,
     samples: int = SAMPLES,
+    unfold: bool = False,
     **options: Any,
 ) -> Comparison:
-    """Score runs on a part of the data that they share. Options: those of `front.load`."""
+    """Score runs on a part of the data that they share. Seeds of one recipe are shown as one,
+    unless with `unfold`. Options: those of `front.load`."""
     if len(folders) < 2:
         raise RecipeError("compare: name at least two runs")
     check("samples", samples, Samples)
@@ -208,91 +266,75 @@ def compare(
     for other in predictors[1:]:
         check_same(predictors[0], other, part)
     entries: list[Entry] = []
-    outcomes = [each.evaluate(part, batch=batch, samples=samples) for each in predictors]
-    for predictor, outcome in zip(predictors, outcomes, strict=True):
+    outcomes = [evaluate(each, part, batch=batch, samples=samples) for each in predictors]
+    for outcome in outcomes:
         quality = next(iter(entries[0].scores)) if entries else None
-        entries.append(_entry(predictor, part, outcome, samples, quality))
+        entries.append(_entry(outcome, samples, quality))
     quality, unit = next(iter(entries[0].scores)), unit_of(predictors[0].task.references(part)[0])
-    found = Comparison(part=part, quality=quality, unit=unit, runs=tuple(entries))
-    return replace(found, verdict=_verdict(found, predictors, outcomes, samples))
+    found = Comparison(
+        part=part,
+        quality=quality,
+        unit=unit,
+        runs=tuple(entries),
+        seeds=groups([(str(each.run.folder), each.run.recipe) for each in predictors]),
+        unfold=unfold,
+    )
+    if len(found.columns(unfold=False)) < 2:  # seeds of one recipe: there is no rival
+        return found
+    return replace(found, verdict=_verdict(found, outcomes, samples))
 
 
-def _verdict(
-    found: Comparison,
-    predictors: Sequence[front.Predictor],
-    outcomes: Sequence[Outcome],
-    samples: int,
-) -> Verdict:
-    """Which run is the best by the first score, and beside which it is so by more than noise."""
-    scores = {entry.run: entry.scores[found.quality] for entry in found.runs}
-    winner, task = verdict.best(scores), predictors[0].task
+def _verdict(found: Comparison, outcomes: Sequence[Evaluated], samples: int) -> Verdict:
+    """Which run, or mean over seeds, is the best by the first score, and beside which it is so by
+    more than noise: lines are drawn anew for the runs that are nearest to their means."""
+    quality, task = found.quality, outcomes[0].predictor.task
+    columns = found.columns(unfold=False)
+    scored = {name: {e.run: e.scores[quality] for e in entries} for name, entries in columns}
+    values = {name: [score.value for score in each.values()] for name, each in scored.items()}
+    scores = {n: verdict.of_seeds(next(iter(scored[n].values())), values[n]) for n in scored}
+    winner = verdict.best(scores)
     if winner is None:
-        return Verdict(quality=found.quality, winner=None)
-    place = [*scores].index(winner)
-    if isinstance(task, Grades):
-        right, how = front.answers(task, found.part)[1], task.config.evaluation  # type: ignore[attr-defined]
-        cut = {"tokenize": how.tokenize, "lowercase": how.lowercase}
-        texts = [[output.text for output in outputs] for _, outputs in outcomes]
-        p = [
-            verdict.by_texts(texts[place], each, right, found.quality, samples, **cut)
-            for each in texts
-        ]
-    else:
-        pairs = zip(predictors, outcomes, strict=True)
-        figures = [statistics_of(x, found.part, *y).get(found.quality) for x, y in pairs]
-        p = [
-            verdict.by_statistics(figures[place], each, found.quality, samples) for each in figures
-        ]
-    others = [
-        verdict.beside(run, scores[winner], scores[run], chance)
-        for run, chance in zip(scores, p, strict=True)
-        if run != winner
-    ]
-    return Verdict(quality=found.quality, winner=winner, beside=tuple(others))
+        return Verdict(quality=quality, winner=None)
+    by_run = {entry.run: outcome for entry, outcome in zip(found.runs, outcomes, strict=True)}
+    nearest = {
+        name: by_run[min(each, key=lambda run: abs(each[run].value - scores[name].value))]
+        for name, each in scored.items()
+    }
+    right = front.answers(task, found.part)[1] if isinstance(task, Grades) else None
+    others = []
+    for name in scores:
+        if name != winner:
+            p = _p(nearest[winner], nearest[name], quality, right, samples)
+            beside = verdict.beside(name, scores[winner], scores[name], p)
+            others.append(verdict.beside_seeds(beside, values[winner], values[name]))
+    return Verdict(quality=quality, winner=winner, beside=tuple(others))
 
 
-def check_same(one: front.Predictor, other: front.Predictor, part: str) -> None:
-    """Refuse runs that are not scored on the same thing."""
-    mine, yours = one.run, other.run
-    if one.sides != other.sides:
-        raise UserError(
-            f"{mine.folder} ({mine.recipe.kind}) and {yours.folder} ({yours.recipe.kind}) do "
-            "different tasks: there is nothing to compare"
-        )
-    for name, left, right in zip(
-        one.sides, front.answers(one.task, part), front.answers(other.task, part), strict=True
-    ):
-        pairs = zip_longest(_flat(left), _flat(right), fillvalue="")
-        for line, (here, there) in enumerate(pairs, 1):
-            if here != there:
-                raise UserError(
-                    f"{mine.folder} and {yours.folder} have different {part} parts: {name} {line} "
-                    f"is “{excerpt(str(here))}” in one and “{excerpt(str(there))}” in the other; "
-                    "only runs on the same data can be compared"
-                )
+def _p(one: Evaluated, other: Evaluated, quality: str, right: Any, samples: int) -> float | None:
+    """Of the paired bootstrap of two runs, where there is one."""
+    if right is None or quality not in verdict.RESAMPLED:
+        figures = one.statistics.get(quality), other.statistics.get(quality)
+        return verdict.by_statistics(*figures, quality, samples)
+    task: Any = one.predictor.task
+    how = task.config.evaluation
+    cut = {"tokenize": how.tokenize, "lowercase": how.lowercase}
+    texts = [[lines[0] for lines in each.texts] for each in (one, other)]
+    return verdict.by_texts(*texts, right, quality, samples, **cut)
 
 
-def _flat(texts: Sequence[Any]) -> list[Any]:
-    """Lines, whether a text is a line or all of them."""
-    whole = [text.split("\n") if isinstance(text, str) else [text] for text in texts]
-    return [line for lines in whole for line in lines]
-
-
-def _entry(
-    predictor: front.Predictor, part: str, outcome: Outcome, samples: int, quality: str | None
-) -> Entry:
+def _entry(found: Evaluated, samples: int, quality: str | None) -> Entry:
     """One run, with its quality by length: by its first score, if none is named."""
-    run, (scores, predictions) = predictor.run, outcome
-    grade = _grader(predictor, part, scores, predictions)
-    texts = predictor.task.references(part)[0]
+    predictor, part = found.predictor, found.part
+    first = [] if isinstance(predictor.task, Grades) else [*found.statistics]
+    scores = {name: found.scores[name] for name in dict.fromkeys((*first, *found.scores))}
+    run, grade, texts = predictor.run, _grader(found), predictor.task.references(part)[0]
     lengths: dict[str, Score] = {}
     if grade:
-        graded = grade(None, None, samples)
-        quality = quality or next(iter(graded))
-        if quality not in graded:
-            graded = {**graded, **grade(None, [quality], samples)}
-        scores = {**graded, **{name: s for name, s in scores.items() if name not in graded}}
-        for label, ids in by_length(lengths_of(texts)).items() if len(texts) > 1 else ():
+        quality = quality or next(iter(scores))
+        if quality not in scores and isinstance(predictor.task, Grades):
+            scores |= grade(None, [quality], samples)
+        known = quality in scores and (isinstance(predictor.task, Grades) or quality in first)
+        for label, ids in by_length(lengths_of(texts)).items() if known and len(texts) > 1 else ():
             lengths[label] = grade(ids, [quality], samples)[quality]
     if not scores or quality not in (None, *scores):
         raise UserError(f"{run.folder} has no score {quality or 'on this part'}")
@@ -337,16 +379,11 @@ def learning_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
     }
 
 
-def _grader(
-    predictor: front.Predictor,
-    part: str,
-    scores: Mapping[str, Score],
-    predictions: Sequence[Prediction],
-) -> Grade | None:
+def _grader(found: Evaluated) -> Grade | None:
     """How the lines of a part are scored: by the task itself, or by a statistic of each line."""
-    task = predictor.task
+    task, predictions = found.predictor.task, found.predictions
     if isinstance(task, Grades):
-        _, answers = front.answers(task, part)
+        _, answers = front.answers(task, found.part)
 
         def grade(ids: Sequence[int] | None, which: Sequence[str] | None, samples: int) -> Any:
             chosen = range(len(answers)) if ids is None else ids
@@ -356,44 +393,4 @@ def _grader(
         return grade
     if isinstance(task, Windowed):  # its scores have their intervals already
         return None
-    found = statistics_of(predictor, part, scores, predictions)
-    return statistic.grader(found) if found else None
-
-
-def statistics_of(
-    predictor: front.Predictor,
-    part: str,
-    scores: Mapping[str, Score],
-    predictions: Sequence[Prediction],
-) -> dict[str, Statistic]:
-    """The scores that are means over lines, texts or windows, with the figures of each."""
-    task = predictor.task
-    if isinstance(task, Windowed):
-        return statistic.windowed(scores, *task.by_window(predictor.model, part))
-    if predictions and "accuracy" in scores:
-        said = [prediction.text for prediction in predictions]
-        return statistic.accuracy(scores["accuracy"], said, task.references(part)[1])
-    if "bits_per_character" in scores:
-        return statistic.likelihood(scores, predictor.score(*task.references(part)))
-    return {}
-
-
-def differences(
-    one: front.Predictor,
-    other: front.Predictor,
-    part: str,
-    mine: Outcome,
-    batch: int = 64,
-    samples: int = SAMPLES,
-) -> list[Difference]:
-    """Whether two runs differ by more than chance on a part that they share; `mine` is what the
-    first one's evaluation gave."""
-    check_same(one, other, part)
-    yours = other.evaluate(part, batch=batch)
-    found = [statistics_of(p, part, *each) for p, each in ((one, mine), (other, yours))]
-    if not all(found):
-        raise UserError(
-            f"{one.run.folder} and {other.run.folder}: no score has a figure of each line or "
-            f"window of the {part} part, or there are too few of them: nothing can be tested"
-        )
-    return paired.differences(found[0], found[1], samples)
+    return statistic.grader(found.statistics) if found.statistics else None

@@ -17,7 +17,7 @@ from regard.interop import ctranslate2
 from regard.interop.conversion import Quantization, unavailable
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
-from regard.metrics import Comparison, Score, paired_bootstrap
+from regard.metrics import Score
 from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
@@ -235,7 +235,7 @@ class Predictor(ShownModel):
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Scores on a part of the recipe's data, with signatures, and the predictions.
 
-        With `samples`, a task that scores no lines by themselves gives bootstrap intervals.
+        With `samples`, a task gives bootstrap intervals, if it does so itself.
         """
         check("batch", batch, Count)
         chosen = self.search(search, **options)
@@ -245,21 +245,6 @@ class Predictor(ShownModel):
         if "finder" in self.task.evaluate_options:
             given["finder"] = self.finder(chosen, details=False)
         return self.task.evaluate(self.model, part, chosen, **given)
-
-    def compare(
-        self, mine: Sequence[Prediction], other: "Predictor", part: str, **options: Any
-    ) -> Comparison:
-        """Whether two runs differ by more than chance on a part: paired bootstrap."""
-        self.check_comparable(other)
-        sources, references = answers(self.task, part)
-        if answers(other.task, part)[1] != references:
-            raise UserError(f"{self.run.folder} and {other.run.folder} have different {part} parts")
-        texts = {
-            str(self.run.folder): [prediction.text for prediction in mine],
-            str(other.run.folder): other.predict(sources, **options),
-        }
-        how = self.run.recipe.task.evaluation
-        return paired_bootstrap(texts, references, tokenize=how.tokenize, lowercase=how.lowercase)
 
     def check_comparable(self, other: "Predictor") -> None:
         """Refuse runs whose outputs are no texts, or of different tasks."""

@@ -13,7 +13,7 @@ import torch
 
 from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.prediction import Prediction, written
+from regard.decoding.prediction import Choose, Prediction, Sample, written
 from regard.errors import UserError
 from regard.inspect import reading
 from regard.inspect.reading import Reading
@@ -27,6 +27,10 @@ CHUNK = 256
 """Tokens of each text that are read at once: what a model holds of them is bounded."""
 PROMPT, SHORT = 32, 16
 """Tokens before a place of a text, and of what is said there."""
+SEEN, WRITTEN = 80, 40
+"""Of a sample: characters before it that are shown, and tokens that are written."""
+NEAR = 20
+"""Characters within which the border of a word is looked for."""
 NOTHING = Hypothesis((), 0.0, (), False)
 
 
@@ -183,6 +187,24 @@ class Continuer:
         found = self.follow(prompts, list(range(len(prompts))), greedy, SHORT)
         return [self.decode(best[0].tokens) for best in found], [*map(self.decode, right)]
 
+    def samples(self, texts: Sequence[str], choose: Choose) -> list[Sample]:
+        """How the model goes on, greedily, in the middle of some texts, or at places of one."""
+        if len(texts) > 1:
+            chosen = [texts[n] for n in choose(len(texts))]
+            places = [(text, border(text, len(text) // 2)) for text in chosen]
+        else:
+            places = [(text, border(text, n)) for text in texts for n in choose(len(text))]
+        if self.ends:
+            prompts = [text[:n] for text, n in places]
+        else:  # how running text began is too long ago
+            prompts = [text[border(text, n - SEEN) : n] for text, n in places]
+        greedy = Part("greedy", module("search", "greedy").Config())
+        found = self.predict(prompts, greedy, WRITTEN, max(1, len(prompts)), 0)
+        return [
+            Sample(prompt[-SEEN:], text[n : n + SEEN], made.text)
+            for prompt, (text, n), made in zip(prompts, places, found, strict=True)
+        ]
+
     def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
         before = self.decode(prompt)
         texts = [self.decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
@@ -222,3 +244,11 @@ class Continuer:
             given=len(prompt) if target is None else len(said),
             beam=beam,
         )
+
+
+def border(text: str, place: int) -> int:
+    """The next place at which a word ends, if there is one near; else the place itself."""
+    if place <= 0:
+        return 0
+    ends = (n for n in range(place, min(place + NEAR, len(text))) if text[n].isspace())
+    return next(ends, place)

@@ -13,6 +13,8 @@ from regard.data import clock
 from regard.data.series import Series
 from regard.data.windows import Config, fold, normaliser, unfold
 from regard.decoding.intervals import Intervals, restlessness
+from regard.decoding.prediction import Choose, Sample
+from regard.examples.series import Stored
 from regard.fields.series import Field, Values
 from regard.heads.real import surprise
 from regard.inspect.reading import Measure, Reading
@@ -124,6 +126,28 @@ class Forecaster:
                 mean, deviation = (x[0, : len(true)] for x in normal)
                 found = -Forecasts(true, mean, deviation).nll().sum(1)
             yield from found.tolist()
+
+
+FEW = 5
+"""Values of a series that are shown."""
+
+
+def sampled(by: Forecaster, past: Field, stored: Stored, choose: Choose) -> list[Sample]:
+    """A few values of the first variable: before some futures of the validation part, of them, and
+    what is forecast."""
+    starts, values = stored.starts("validation", by.window.horizon), stored.values("validation")
+    chosen = starts[choose(len(starts))]
+    found = by.judge(values, chosen, min(FEW, by.window.steps))
+    before = by.window.cut(values, chosen, 0)[:, -FEW:]
+    name, undo = past.standard.names[0], past.standard.undo
+
+    def shown(window: Any) -> str:
+        return ", ".join(f"{value:.4g}" for value in undo(window)[:, 0])
+
+    return [
+        Sample(f"{name} … {shown(seen)}", shown(future.numpy()), shown(mean.numpy()))
+        for seen, future, mean in zip(before, found.future, found.mean, strict=True)
+    ]
 
 
 class Forecasts(NamedTuple):

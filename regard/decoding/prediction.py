@@ -1,9 +1,9 @@
 """What a model makes of one input."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.data.tokenizers import Tokenizer
 from regard.metrics import perplexity
@@ -14,6 +14,18 @@ WARNED = {
     "unknown": "has what the model has never seen: read as unknown",
 }
 """What a person should know of an input, by its prediction's status."""
+
+
+Choose = Callable[[int], list[int]]
+"""(how many there are) → which of them are shown."""
+
+
+class Sample(NamedTuple):
+    """What a person sees of an example while a model learns."""
+
+    input: str
+    wanted: str
+    got: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,6 +139,7 @@ def evaluate(
     length_penalty: float | None = None,
     baseline: "Place | Predictor | None" = None,
     batch: int = 64,
+    samples: int = 1000,
     report: Place | None = None,
     **options: Any,
 ) -> "Evaluation":
@@ -161,6 +162,7 @@ def evaluate(
         search, beams, length_penalty: How outputs are found, if not as the recipe says.
         baseline: Another run: is the difference more than chance?
         batch: Sentences at a time; the result does not depend on it.
+        samples: How often the part is drawn anew for the 95 % intervals; 0: none.
         report: A file for a page of HTML.
         options: Those of `regard.load`, for a run that is a folder.
     """
@@ -170,7 +172,9 @@ def evaluate(
     chosen = {name: value for name, value in given.items() if value is not None}
     predictor = _opened(run, options)
     other = None if baseline is None else _opened(baseline, options)
-    return results.evaluation(predictor, part, other, report, batch=batch, **chosen)
+    return results.evaluation(
+        predictor, part, other, report, batch=batch, samples=samples, **chosen
+    )
 
 
 def predict(
@@ -220,6 +224,7 @@ def compare(
     part: Part = "test",
     picture: Place | None = None,
     samples: int = 1000,
+    unfold: bool = False,
     batch: int = 64,
     parts: Place | None = None,
     **options: Any,
@@ -235,6 +240,7 @@ def compare(
         part: Which part of the data.
         picture: A file for a picture, .png or .svg.
         samples: How often the part is drawn anew (bootstrap) for the intervals.
+        unfold: Show each seed of a recipe by itself, and not their mean and deviation.
         batch: Sentences at a time; the result does not depend on it.
         parts: A folder with parts of your own.
         options: checkpoint, device, engine, as for `regard.load`.
@@ -245,7 +251,9 @@ def compare(
     _add(parts)
     if picture is not None:
         check_picture(Path(picture))
-    found = compare_runs([*map(Path, runs)], part, batch=batch, samples=samples, **options)
+    found = compare_runs(
+        [*map(Path, runs)], part, batch=batch, samples=samples, unfold=unfold, **options
+    )
     if picture is not None:
         found.picture(Path(picture))
     return found

@@ -70,6 +70,7 @@ class View:
         self._updates = updates
         self._line, self._update = "preparing …", 0
         self._validations: list[Record] = []
+        self._samples: list[str] = []
         self._warnings: list[str] = []
         self._handle: Any = None
         self._drawn = 0.0
@@ -80,6 +81,8 @@ class View:
         self._update = max(self._update, int(record.get("update", 0)))
         if record["kind"] == "validation":
             self._validations.append(record)
+        elif record["kind"] == "samples":
+            self._samples = display.samples(record)
         elif record["kind"] in ("train", "start") and "text" not in record:
             self._line = display.line(record)
         elif "text" in record:
@@ -111,6 +114,7 @@ class View:
                 for each in self._validations[-ROWS:]
             ]
             lines.append(as_html(Block(("update", *names), rows, "validation")))
+        lines += [f"<div>{escape(text)}</div>" for text in self._samples]
         lines += [f"<div>warning: {escape(text)}</div>" for text in self._warnings]
         return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from regard.console.tables import Block, Shown
 from regard.front import Predictor
 from regard.metrics import Comparison, Score
 from regard.metrics.details import Table, short
-from regard.tasks import Grades, Prediction
+from regard.tasks import Prediction
 
 ROWS = 20
 """Predictions that are shown."""
@@ -32,7 +32,7 @@ class Evaluation(Shown, Mapping[str, Score]):
     comparison: Comparison | None = None
     """With a baseline, where outputs are texts."""
     differences: Sequence[Any] = ()
-    """With a baseline, of other tasks: a line for each score."""
+    """With a baseline: a line for each score that sacrebleu does not test."""
 
     def __getitem__(self, name: str) -> Score:
         return self.scores[name]
@@ -57,30 +57,29 @@ class Evaluation(Shown, Mapping[str, Score]):
 
 def evaluation(
     predictor: Predictor, part: str, other: Predictor | None, report: str | Path | None,
-    *, batch: int, **options: Any,
+    *, batch: int, samples: int, **options: Any,
 ) -> Evaluation:  # fmt: skip
     """Score a model, alone or beside another."""
-    from regard.compare import check_same, differences
+    from regard import evaluated
     from regard.verbs import evaluation as behind, report as reporting
 
     if report is not None:
         streams.check_place(Path(report))
-    texts = isinstance(predictor.task, Grades)
     if other is not None:
-        predictor.check_comparable(other) if texts else check_same(predictor, other, part)
-    scores, outputs = predictor.evaluate(part, batch=batch, **options)
+        evaluated.check_pair(predictor, other, part)
+    mine = evaluated.evaluate(predictor, part, samples=samples, batch=batch, **options)
     comparison: Comparison | None = None
     apart: Sequence[Any] = ()
-    if other is not None and texts:
-        comparison = predictor.compare(outputs, other, part, batch=batch, **options)
-    elif other is not None:
-        apart = differences(predictor, other, part, (scores, outputs), batch)
+    if other is not None:
+        yours = evaluated.evaluate(other, part, batch=batch, **options)
+        comparison, apart = evaluated.beside(mine, yours)
     found = Evaluation(
-        run=str(predictor.run.folder), part=part, scores=scores, predictions=outputs,
-        tables=behind.details(predictor, part, outputs), comparison=comparison, differences=apart,
+        run=str(predictor.run.folder), part=part, scores=mine.scores, predictions=mine.predictions,
+        tables=behind.details(mine), comparison=comparison, differences=apart,
     )  # fmt: skip
     if report is not None:
-        page = reporting.page(found.run, part, scores, found.tables, found.blocks()[0].notes)
+        notes = found.blocks()[0].notes
+        page = reporting.page(found.run, part, mine.scores, found.tables, notes, samples)
         streams.put(Path(report), page.encode())
     return found
 

@@ -32,6 +32,8 @@ Fields = Mapping[str, Any]
 Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
+SHOWN = 20
+"""Examples of the validation part that are kept where a task watches none: a few are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class Plan:
     also: Callable[[Row], Iterable[Row]] | None = None
     """Further rows for each row to learn from."""
     watched: int = 0
-    """Examples of the validation part that are kept as they are."""
+    """First examples of the validation part that are kept as they are; 0: a few of all."""
     validates: bool = True
     """Whether the rows of the validation part are stored: not where its texts are enough."""
 
@@ -251,12 +253,14 @@ class Plan:
         return found
 
     def _watch(self, place: Path, raw: Raw) -> None:
-        """Keep the first examples of the validation part as they stand."""
-        if self.watched:
-            with Writer(place, WATCHED, {side: Column("u1") for side in self.fields}) as writer:
-                if not writer.complete:
-                    lines = map(self._lines, islice(raw, self.watched))
-                    writer.add(islice(lines, writer.done, None))
+        """Keep examples of the validation part as they stand."""
+        # From all over it: files may be sorted by their labels.
+        chosen = {n * len(raw) // SHOWN for n in range(SHOWN)}
+        with Writer(place, WATCHED, {side: Column("u1") for side in self.fields}) as writer:
+            if not writer.complete:
+                some = (each for n, each in enumerate(raw) if n in chosen)
+                found = islice(raw, self.watched) if self.watched else some
+                writer.add(islice(map(self._lines, found), writer.done, None))
 
     def _lines(self, example: Example) -> dict[str, Any]:
         pairs = zip(self.fields.items(), example.values, strict=True)

@@ -177,15 +177,22 @@ def error_rate(
     Characters are those of the stripped line, spaces among them; all other units stand between
     spaces. Of several references the one with the smallest rate counts, the first among equals.
     """
-    split: Callable[[str], Sequence[str]] = str.strip if unit == "character" else str.split
     alternatives = _paired(hypotheses, references)
-    pairs = zip(hypotheses, alternatives, strict=True)
-    nearest = [_nearest(split(line), [split(text) for text in texts]) for line, texts in pairs]
-    edits, lengths = np.array(nearest, dtype=float).T
+    needed, lengths = edits(hypotheses, alternatives, unit)
     if not lengths.sum():
         raise UserError(f"all {len(lengths)} references are empty: there is no {RATES[unit]}")
     signature = f"{_nrefs(alternatives)}|case:mixed|unit:{unit}|average:micro"
-    return _ratio(RATES[unit], edits, lengths, signature, samples, higher=False)
+    return _ratio(RATES[unit], needed, lengths, signature, samples, higher=False)
+
+
+def edits(
+    hypotheses: Sequence[str], alternatives: Sequence[Sequence[str]], unit: Unit
+) -> npt.NDArray[np.float64]:
+    """(2, N): the edits of each line, and the length of the reference that is nearest to it."""
+    split: Callable[[str], Sequence[str]] = str.strip if unit == "character" else str.split
+    pairs = zip(hypotheses, alternatives, strict=True)
+    nearest = [_nearest(split(line), [split(text) for text in texts]) for line, texts in pairs]
+    return np.array(nearest, dtype=float).T
 
 
 def accuracy(predictions: Sequence[Any], references: Sequence[Any]) -> Score:

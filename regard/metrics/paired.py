@@ -60,22 +60,19 @@ class Difference:
 
 def paired(name: str, one: Statistic, other: Statistic, samples: int = SAMPLES) -> Difference:
     """One metric of two systems on the same lines."""
-    if len(one.values) != len(other.values):
-        raise UserError(f"{name}: {len(one.values):,} and {len(other.values):,} lines are scored")
-    draw, count = np.random.default_rng(SEED), len(one.values)
-    true = _score(one, slice(None)) - _score(other, slice(None))
-    differences: list[float] = []
-    for _ in range(samples):
-        lines = draw.integers(count, size=count)
-        if one.counts[lines].sum() and other.counts[lines].sum():
-            differences.append(_score(one, lines) - _score(other, lines))
-    found = np.array(differences)
+    if len(one.rows) != len(other.rows):
+        raise UserError(f"{name}: {len(one.rows):,} and {len(other.rows):,} lines are scored")
+    value, baseline = one.value(), other.value()
+    true, found = value - baseline, one.drawn(samples) - other.drawn(samples)
+    found = found[np.isfinite(found)]
+    if not len(found):
+        raise UserError(f"{name}: too few lines can be scored to draw them anew")
     as_far = int((np.abs(found - found.mean()) >= abs(true)).sum()) if true else len(found)
     low, high = np.quantile(found, [0.025, 0.975])
     return Difference(
         name=name,
-        value=_score(one, slice(None)),
-        other=_score(other, slice(None)),
+        value=value,
+        other=baseline,
         low=float(low),
         high=float(high),
         p=(1 + as_far) / (1 + len(found)),
@@ -89,7 +86,3 @@ def differences(
 ) -> list[Difference]:
     """All metrics that both have."""
     return [paired(name, mine[name], yours[name], samples) for name in mine if name in yours]
-
-
-def _score(statistic: Statistic, lines: Any) -> float:
-    return statistic.f(float(statistic.values[lines].sum() / statistic.counts[lines].sum()))

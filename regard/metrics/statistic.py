@@ -1,4 +1,9 @@
-"""Scores that are means over lines, and the intervals that drawing lines anew gives them."""
+"""Scores that are functions of sums over lines, and the intervals that drawing lines anew gives.
+
+With a row r_n of numbers for each line n, a score is f(Σ_n r_n): a mean is the sum of its values by
+the sum of their counts, F₁ is a function of three counts for each class. On draw b of the lines,
+with replacement, it is f(Σ_n w_bn r_n), w_bn being how often line n was drawn.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,22 +14,76 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.metrics import Score, bootstrap
+from regard.metrics import SEED, Score
 
 BLOCK = 500
 """Tokens of running text that are drawn together: neighbours are as alike as a line's words."""
+CELLS = 1 << 22
+"""Of the table of draws that is held at once."""
 Grade = Callable[[Sequence[int] | None, Sequence[str] | None, int], Mapping[str, Score]]
 """(which lines, which scores, resamples) → scores with intervals; None stands for all."""
 Array = npt.NDArray[np.float64]
+Function = Callable[[Array], Array]
+"""Sums (B, K) → scores (B); NaN where there is none."""
 
 
 class Statistic(NamedTuple):
-    """A score that is f(Σ values / Σ counts) over lines."""
+    """A score that is f(Σ rows) over lines."""
 
     score: Score
-    values: Array
-    counts: Array
-    f: Callable[[float], float]
+    rows: Array
+    """(N, K)"""
+    f: Function
+
+    def value(self, lines: Any = slice(None)) -> float:
+        """The score of some lines."""
+        return float(self.f(self.rows[lines].sum(0)[None])[0])
+
+    def drawn(self, samples: int) -> Array:
+        """The score of each draw (B) of as many lines; the draws depend on their number alone."""
+        return self.f(resampled(self.rows, samples))
+
+    def fits(self) -> bool:
+        """Whether it gives the score that it stands for."""
+        return math.isclose(self.value(), self.score.value, rel_tol=1e-5, abs_tol=1e-9)
+
+
+def resampled(rows: Array, samples: int) -> Array:
+    """Σ_n w_bn r_n for each draw b (B, K), always the same draws."""
+    draw, count = np.random.default_rng(SEED), len(rows)
+    found, step = [], max(1, CELLS // max(1, count))
+    for first in range(0, samples, step):
+        lines = (draw.integers(count, size=count) for _ in range(min(step, samples - first)))
+        weights = np.stack([np.bincount(each, minlength=count) for each in lines])
+        found.append(weights.astype(np.float64) @ rows)
+    return np.concatenate(found)
+
+
+def interval(statistic: Statistic, samples: int) -> tuple[float, float] | tuple[None, None]:
+    """The ends of 95 % of its draws; None where no draw has a score."""
+    found = statistic.drawn(samples)
+    found = found[np.isfinite(found)]
+    if not len(found):
+        return None, None
+    low, high = np.quantile(found, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def ratio(
+    score: Score, values: npt.ArrayLike, counts: npt.ArrayLike, f: Function | None = None
+) -> Statistic:
+    """f(Σ values / Σ counts); f is the identity where none is given."""
+
+    def of(sums: Array) -> Array:
+        total, count = sums.T
+        mean = np.divide(total, count, out=np.full(len(sums), np.nan), where=count > 0)
+        return mean if f is None else f(mean)
+
+    return Statistic(score, np.array([values, counts], dtype=float).T, of)
+
+
+def percent(mean: Array) -> Array:
+    return 100 * mean
 
 
 def grader(found: Mapping[str, Statistic]) -> Grade:
@@ -33,13 +92,10 @@ def grader(found: Mapping[str, Statistic]) -> Grade:
     ) -> Mapping[str, Score]:
         graded = {}
         for name in found if which is None else which:
-            score, values, counts, f = found[name]
-            chosen = slice(None) if ids is None else list(ids)
-            value, total = values[chosen], counts[chosen]
-            ends = bootstrap(value, total, samples)
-            low, high = sorted(map(f, ends))
-            mean = f(float(value.sum() / total.sum()))
-            graded[name] = replace(score, value=mean, low=low, high=high)
+            score, rows, f = found[name]
+            chosen = Statistic(score, rows if ids is None else rows[list(ids)], f)
+            low, high = interval(chosen, samples)
+            graded[name] = replace(score, value=chosen.value(), low=low, high=high)
         return graded
 
     return grade
@@ -51,9 +107,9 @@ def accuracy(score: Score, said: Sequence[str], references: Sequence[str]) -> di
     lines = [(float(one == true), 1.0) for one, true in pairs]
     words = [_right_words(one.split(), true.split()) for one, true in pairs]
     for each in (lines, words):
-        right, counts = np.array(each).T
-        if counts.sum() and math.isclose(100 * right.sum() / counts.sum(), score.value):
-            return {"accuracy": Statistic(score, right, counts, lambda mean: 100 * mean)}
+        made = ratio(score, *np.array(each).T, percent)
+        if made.fits():
+            return {"accuracy": made}
     return {}
 
 
@@ -77,11 +133,11 @@ def likelihood(
         bits = np.array([bits[0] * block.sum() / row.sum() for block in rows])
         characters = np.array([characters[0] * len(block) / len(row) for block in rows])
     nats, symbols = np.array([-row.sum() for row in rows]), np.array([float(len(r)) for r in rows])
-    found = {
-        "bits_per_character": (bits, characters, float),
-        "perplexity": (nats, symbols, math.exp),
+    found: dict[str, tuple[Array, Array, Function | None]] = {
+        "bits_per_character": (bits, characters, None),
+        "perplexity": (nats, symbols, np.exp),
     }
-    return {name: Statistic(scores[name], *each) for name, each in found.items() if name in scores}
+    return {name: ratio(scores[name], *each) for name, each in found.items() if name in scores}
 
 
 def windowed(
@@ -92,6 +148,5 @@ def windowed(
     found = {}
     for name in figures if count >= 2 * horizon else ():
         blocks = np.array_split(figures[name], count // horizon)
-        sums, sizes = (np.array([f(b) for b in blocks], dtype=float) for f in (np.sum, len))
-        found[name] = Statistic(scores[name], sums, sizes, float)
+        found[name] = ratio(scores[name], [b.sum() for b in blocks], [len(b) for b in blocks])
     return found

@@ -88,6 +88,37 @@ class Evaluation:
                 found[key] = _at_rank(translation(nearest, ["exact"])["exact"], outputs)
         return {key: found[key] for key in keys}
 
+    def by_line(
+        self, outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+    ) -> dict[str, tuple[list[float], list[float]]]:
+        """What each line adds to the scores that are ratios, and what that is divided by."""
+        first, ones = [texts[0] for texts in outputs], [1.0] * len(outputs)
+        right = _right(first, references, self.lowercase)
+        best = _right(_nearest(outputs, references, self.lowercase), references, self.lowercase)
+        found = {
+            "exact": (right, ones),
+            "line_error_rate": ([1 - each for each in right], ones),
+            "nbest": (best, ones),
+        }
+        texts, answers = first, [*references]
+        if self.lowercase:
+            texts, answers = _folded(first), [_folded(each) for each in references]
+        for key in (key for key in self.metrics if key in UNITS):
+            edits = metrics.edits(texts, answers, UNITS[key])
+            found[key] = edits[0].tolist(), edits[1].tolist()
+        return {key: lines for key, lines in found.items() if key in self.metrics}
+
+
+def _right(
+    texts: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool
+) -> list[float]:
+    """1 for each text that is one of its references, spaces at the ends aside."""
+    fold = str.lower if lowercase else str
+    return [
+        float(fold(text).strip() in {fold(answer).strip() for answer in answers})
+        for text, answers in zip(texts, references, strict=True)
+    ]
+
 
 def _folded(texts: Sequence[str]) -> list[str]:
     return [text.lower() for text in texts]

@@ -16,6 +16,7 @@ from regard.runs import preparing, transfer
 from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
+from regard.runs.samples import sampler
 from regard.tasks import Carries, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
@@ -68,13 +69,14 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     progress, carry = _restore(newest, task, model, steps)
     prune(run, progress)  # a kill may have come between the last save and this
     _check_records(run, newest, callbacks)
-    batches = prefetch(job.batches, settings.workers)
+    batches, sample = prefetch(job.batches, settings.workers), sampler(run.recipe, task, run.folder)
     with Log(run.folder, progress, callbacks) as log, batches as prefetched:
         _start(log, progress, before, device.describe(settings))
         job = replace(
             job,
             batches=prefetched,
             validate=lambda: task.validate(model),
+            sample=lambda: sample(model),
             lower_is_better=lower_is_better(run.recipe),
             record=log.record,
             save=lambda progress, carry: _save(run, model, steps, progress, carry),

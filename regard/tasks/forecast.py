@@ -20,9 +20,9 @@ from torch import Tensor
 from regard.data import batching, series, windows
 from regard.data.files import called
 from regard.data.series import Series
-from regard.decoding.forecasts import Forecaster, Forecasts, read
+from regard.decoding.forecasts import Forecaster, Forecasts, read, sampled
 from regard.decoding.intervals import Intervals, conformal
-from regard.decoding.prediction import scored
+from regard.decoding.prediction import Choose, Sample, scored
 from regard.errors import RecipeError
 from regard.examples.series import Plan, Stored
 from regard.examples.stored import collate
@@ -163,6 +163,9 @@ class Task:
             rolled = self.judge(model, "validation", window.horizon).figures(reach)
             figures |= {name: rolled[name] for name in ("mse", "mae")}
         return {name: figures[name] for name in metrics(self.config)} | health.constant(*spread)
+
+    def samples(self, model: Model, choose: Choose) -> list[Sample]:
+        return sampled(self.by(model), self.past, self.stored, choose)
 
     def calibrate(self, model: Model) -> dict[str, float]:
         """d_j = q_j / z: so that μ ± z σ covers its level of the validation part

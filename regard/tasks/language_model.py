@@ -22,6 +22,7 @@ from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
 from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
+from regard.decoding.prediction import Choose, Sample
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import collate
@@ -282,6 +283,9 @@ class Task(FolderTask):
             raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
         yield from self._continuer(model).predict(inputs, search, most, batch, first)
+
+    def samples(self, model: Model, choose: Choose) -> list[Sample]:
+        return self._continuer(model).samples(self._validation(), choose)
 
     def _continuer(self, model: Model) -> Continuer:
         return Continuer(model, self.by, self.before, self.window(model), ends=not self.running)

@@ -158,7 +158,7 @@ class Task(FolderTask):
 
     config: Config
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
-    evaluate_options = frozenset({"finder"})
+    evaluate_options = frozenset({"finder", "samples"})
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
@@ -239,14 +239,14 @@ class Task(FolderTask):
         return self.translator.predict(model, inputs, search, **options)
 
     def evaluate(
-        self, model: Model, part: files.Part, search: Part, **options: Any
+        self, model: Model, part: files.Part, search: Part, *, samples: int = 0, **options: Any
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Translate a part and score it. Every line counts: an empty side is kept, not skipped."""
         sources, answers = self.alternatives(part)
         outputs = list(self.predict(model, sources, search, **options))
-        scores = self.grade(outputs, answers)
+        scores = self.grade(outputs, answers, samples=samples)
         if self.config.evaluation.unseen:
-            scores |= self._apart(outputs, answers)
+            scores |= self._apart(outputs, answers, samples)
         return scores, outputs
 
     def references(self, part: files.Part) -> tuple[list[str], list[str]]:
@@ -274,7 +274,7 @@ class Task(FolderTask):
         return self.config.evaluation.scores(texts, answers, which, samples)
 
     def _apart(
-        self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]]
+        self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]], samples: int
     ) -> dict[str, Score]:
         """Scores of the lines of which training has an answer as a target, and of the others."""
         known = {each.values[1] for each in self.plan.examples("train", Report())}
@@ -283,7 +283,8 @@ class Task(FolderTask):
             lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
         found = dict[str, Score]()
         for group, ids in lines.items():
-            some = self.grade([outputs[n] for n in ids], [answers[n] for n in ids]) if ids else {}
+            chosen = [outputs[n] for n in ids], [answers[n] for n in ids]
+            some = self.grade(*chosen, samples=samples) if ids else {}
             found |= {f"{name}.{group}": score for name, score in some.items()}
         return found
 

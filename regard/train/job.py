@@ -65,6 +65,9 @@ class Config:
     """The final model is the mean of this many checkpoints; 0: the best one alone."""
     average_of: Literal["last", "best"] = "last"
     """Which checkpoints are averaged."""
+    samples: Annotated[int, Range(0, 20)] = 3
+    """Examples of the validation part whose outputs are shown and recorded at each validation; 0:
+    none."""
     metric: str = "nll"
     """The validation figure that decides which checkpoint is best."""
     patience: Natural = 0
@@ -152,6 +155,8 @@ class Job:
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
     """Figures of the present weights on the validation part; empty if there is none."""
+    sample: Callable[[], dict[str, str]] = dict
+    """What the present weights make of a few examples of it; a function of the weights alone."""
     lower_is_better: bool = True
     record: Callable[[dict[str, Any]], None] = lambda record: None
     save: Callable[[Progress, Carry], None] = lambda progress, carry: None

@@ -58,7 +58,7 @@ class Log:
     def rewind(self, progress: Progress) -> None:
         """Forget what will be recorded again: what came after this, and later setbacks."""
         last = {"train": progress.recorded, "validation": progress.validated}
-        last["warning"] = progress.validated  # it is about a validation
+        last |= dict.fromkeys(("samples", "warning"), progress.validated)  # made by validations
         kept = [
             record
             for record in [*read(self._path), *self._waiting]

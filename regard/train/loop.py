@@ -5,9 +5,10 @@ Every decision goes through the job's group, so that all processes of one do the
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -271,6 +272,7 @@ def _validate(job: Job, progress: Progress) -> bool:
             f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "
             f"there are {', '.join(figures)}"
         )
+    samples = job.sample() if figures and job.group.rank == 0 else {}
     progress.validated = progress.update
     if not figures:
         return False
@@ -286,10 +288,21 @@ def _validate(job: Job, progress: Progress) -> bool:
     else:
         progress.stale += 1
     place = {"update": progress.update, "tokens": progress.tokens}
-    job.record({"kind": "validation", **place, **figures})
-    for text in warnings:
-        job.record({"kind": "warning", "update": progress.update, "text": text})
+    _record_all(
+        job,
+        {"kind": "validation", **place, **figures},
+        *([{"kind": "samples", "update": progress.update, **samples}] if samples else []),
+        *({"kind": "warning", "update": progress.update, "text": text} for text in warnings),
+    )
     return better
+
+
+def _record_all(job: Job, *records: dict[str, Any]) -> None:
+    """Records that belong together. Where somebody who is given one fails, the others are recorded
+    nevertheless: what is validated is saved then, and would never be recorded again."""
+    with ExitStack() as stack:
+        for record in reversed(records):  # the last one in is the first to be called
+            stack.callback(job.record, record)
 
 
 def _examine(progress: Progress, figures: dict[str, float]) -> list[str]:

@@ -110,6 +110,8 @@ def line(record: Mapping[str, Any]) -> str:
             numbers = ", ".join(map(str, record["ids"]))
             what = "learns from" if kind == "examples" else "too large for the memory, left out:"
             return f"update {record['update']}: {what} {numbers}"
+        case "samples":
+            return "\n".join(f"  {each}" for each in samples(record))
         case "validation":
             known = ("kind", "update", "tokens")
             figures = (f"{n} {value:.4g}" for n, value in record.items() if n not in known)
@@ -118,6 +120,17 @@ def line(record: Mapping[str, Any]) -> str:
         f"update {record['update']:,}: {_short(record)}, rate {record['rate']:.2e}, "
         f"{record['tokens'] / 1e6:.2f} M targets in {record['seconds']:.0f} s"
     )
+
+
+def samples(record: Mapping[str, Any]) -> list[str]:
+    """What a model made of examples, each in a line."""
+    found = []
+    for n in range(1, len(record)):
+        if f"got_{n}" in record:
+            given, wanted, got = (record[f"{what}_{n}"] for what in ("input", "wanted", "got"))
+            judged = "right" if got == wanted else f"wanted: {wanted}"
+            found.append(f"{given} → {got} ({judged})")
+    return found
 
 
 def summary(run: "Run", progress: "Progress") -> None:
@@ -174,7 +187,7 @@ def scores(
     """Scores with their signatures, what stands behind them, and how another run differs; in JSON,
     with `more`."""
     if as_json:
-        table = {n: {"score": s.value, "signature": s.signature} for n, s in found.items()}
+        table = {name: _score(score) for name, score in found.items()}
         output: dict[str, Any] = {"run": str(run), "part": part, **(more or {}), "scores": table}
         if comparison is not None:
             output["comparison"] = comparison.as_dict()
@@ -184,9 +197,13 @@ def scores(
         print(checked.written(output))
         return
     width = max(map(len, found), default=0)
+    cells = {name: _value(score) for name, score in found.items()}
+    wide = max(map(len, cells.values()), default=0)
     for name, score in found.items():
-        value = f"{score.value:.{2 if score.value >= 10 else 4}f}"
-        results.print(f"{name:>{width}} {value:>8}   {score.signature}")
+        results.print(f"{name:>{width}} {cells[name]:<{wide}}   {score.signature}")
+    if any(score.low is not None for score in found.values()):
+        how = (more or {}).get("bootstrap", {"samples": 0, "seed": 0})
+        results.print(f"± 95 %: bootstrap, {how['samples']:,} samples, seed {how['seed']}")
     for detail in tables:
         results.print(f"\n{detail.title}")
         columns(detail.header, detail.rows, [detail.note] * bool(detail.note))
@@ -198,6 +215,21 @@ def scores(
         first = differences[0]
         how = f"paired bootstrap, {first.samples:,} samples, seed {first.seed}"
         results.print(f"{how}; more than chance where p < 0.05")
+
+
+def _value(score: "Score") -> str:
+    """A score, and half of its interval."""
+    digits = 2 if score.value >= 10 else 4
+    value = f"{score.value:.{digits}f}".rjust(8)
+    if score.low is None or score.high is None:
+        return value
+    return f"{value} ± {(score.high - score.low) / 2:.{digits}f}"
+
+
+def _score(score: "Score") -> dict[str, Any]:
+    """For JSON: with the ends of its interval, if it has one."""
+    ends = {} if score.low is None else {"low": score.low, "high": score.high}
+    return {"score": score.value, **ends, "signature": score.signature}
 
 
 def likelihood(found: Sequence[Mapping[str, Any]]) -> None:

@@ -1,9 +1,10 @@
 """What stands behind the scores of a run, by what its task declares that it can do."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.evaluated import Evaluated
 from regard.front import Predictor, answers
 from regard.metrics import translation
 from regard.metrics.details import (
@@ -18,13 +19,14 @@ from regard.metrics.labels import UNKNOWN, counted_spans, known, marks_spans
 from regard.tasks import Continues, Grades, Prediction, Windowed
 
 
-def details(predictor: Predictor, part: str, outputs: Sequence[Prediction]) -> list[Table]:
+def details(found: Evaluated) -> list[Table]:
     """Tables of a part, given what was predicted for it."""
+    predictor, part, outputs = found.predictor, found.part, found.predictions
     task = predictor.task
     if isinstance(task, Windowed):
         return _windows(predictor, part)
     if isinstance(task, Continues):
-        return _likelihood(predictor, part)
+        return _likelihood(predictor, part, found.lines)
     if isinstance(task, Grades):
         sources, right = answers(task, part)
         return _written(sources, right, outputs)
@@ -95,10 +97,9 @@ def _written(
     return [worst("Worst outputs by chrF", header, values, texts, higher=True, note=note)]
 
 
-def _likelihood(predictor: Predictor, part: str) -> list[Table]:
+def _likelihood(predictor: Predictor, part: str, found: Sequence[Mapping[str, Any]]) -> list[Table]:
     """The texts, or the lines of a running text, that surprise a language model most."""
     texts = predictor.task.references(part)[0]
-    found = predictor.score(texts)
     tables = []
     if len(texts) > 1:
         scored = [n for n, each in enumerate(found) if each["log_probs"]]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from regard.metrics import Score
+from regard.metrics import SEED, Score
 from regard.metrics.details import Table
 
 STYLE = """
@@ -30,13 +30,14 @@ def page(
     scores: Mapping[str, Score],
     tables: Sequence[Table],
     verdicts: Sequence[str] = (),
+    samples: int = 0,
 ) -> str:
-    """The whole page; `verdicts` are lines about another run."""
+    """The whole page; `verdicts` are lines about another run, intervals are of so many samples."""
     title = escape(f"{run}: {part}")
     percent = {name: s for name, s in scores.items() if _is_share(s)}
     body = [
         f"<h1>{title}</h1>",
-        _table(_scores(scores)),
+        _table(_scores(scores, samples)),
         _bars(percent) if percent else "",
         *(
             [f"<h2>Beside another run</h2><p>{'<br>'.join(map(escape, verdicts))}</p>"]
@@ -56,7 +57,7 @@ def _is_share(score: Score) -> bool:
     return score.higher_is_better and 1 < score.value <= 100
 
 
-def _scores(scores: Mapping[str, Score]) -> Table:
+def _scores(scores: Mapping[str, Score], samples: int) -> Table:
     rows = tuple(
         (
             name,
@@ -67,7 +68,9 @@ def _scores(scores: Mapping[str, Score]) -> Table:
         for name, score in scores.items()
     )
     header = ("score", "value", "95 % interval", "signature")
-    return Table(title="Scores", header=header, rows=rows)
+    drawn = samples and any(score.low is not None for score in scores.values())
+    note = f"Intervals: bootstrap, {samples:,} samples, seed {SEED}." if drawn else ""
+    return Table(title="Scores", header=header, rows=rows, note=note)
 
 
 def _bars(scores: Mapping[str, Score]) -> str:

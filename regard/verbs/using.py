@@ -42,6 +42,7 @@ def evaluate(
     engine: Engine = "auto",
     quantization: Quantization = "float32",
     shortlist: Flag = False,
+    samples: int = 1000,
     output: Maybe[Path] = None,
     report: Maybe[Path] = None,
     parts: Parts = None,
@@ -66,12 +67,12 @@ def evaluate(
         quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
+        samples: How often the part is drawn anew (bootstrap) for the 95 % intervals; 0: none.
         output: A file for the outputs, one line each.
         report: A file for a page of HTML: scores, figures of each label, confusion, worst outputs.
         json: Scores as JSON on stdout.
     """
-    from regard.compare import check_same, differences as differ
-    from regard.tasks import Grades
+    from regard import evaluated
     from regard.verbs import display, evaluation, report as reporting
 
     add_parts(parts)
@@ -83,16 +84,15 @@ def evaluate(
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
     other = baseline and load(baseline, **opened, **given(choices=choices))
-    if other and isinstance(predictor.task, Grades):
-        predictor.check_comparable(other)
-    elif other:
-        check_same(predictor, other, part)
+    if other:
+        evaluated.check_pair(predictor, other, part)
     for each in (predictor, other) if other else (predictor,):
         for line in each.notes:
             display.warn(f"{each.run.folder}: {line}")
         display.unfinished(each.unfinished)
     with display.waiting(f"predicting the {part} part"):
-        scores, predictions = predictor.evaluate(part, batch=batch, **options)
+        found = evaluated.evaluate(predictor, part, samples=samples, batch=batch, **options)
+    predictions = found.predictions
     display.statuses([prediction.status for prediction in predictions])
     if output is not None and not predictions:
         display.warn(f"{output} is not written: nothing is predicted to score this task")
@@ -102,18 +102,17 @@ def evaluate(
     comparison, differences = None, None
     if other:
         with display.waiting(f"predicting the {part} part with {baseline}"):
-            if isinstance(predictor.task, Grades):
-                comparison = predictor.compare(predictions, other, part, batch=batch, **options)
-            else:
-                mine = scores, predictions
-                differences = differ(predictor, other, part, mine, batch)
-    tables = evaluation.details(predictor, part, predictions)
+            yours = evaluated.evaluate(other, part, batch=batch, **options)
+            comparison, differences = evaluated.beside(found, yours)
+    tables = evaluation.details(found)
     if report is not None:
-        verdicts = comparison.table().split("\n") if comparison else map(str, differences or ())
-        page = reporting.page(str(run), part, scores, tables, [*verdicts])
+        verdicts = [*(comparison.table().split("\n") if comparison else ())]
+        verdicts += map(str, differences or ())
+        page = reporting.page(str(run), part, found.scores, tables, verdicts, samples)
         streams.put(report, page.encode())
-    mark = unfinished_key(predictor.unfinished)
-    display.scores(run, part, scores, comparison, differences, tables, as_json=json, more=mark)
+    mark = unfinished_key(predictor.unfinished) | evaluated.bootstrap(samples)
+    shown = found.scores, comparison, differences, tables
+    display.scores(run, part, *shown, as_json=json, more=mark)
 
 
 def compare(
@@ -122,6 +121,7 @@ def compare(
     part: Part = "test",
     picture: Maybe[Path] = None,
     samples: int = 1000,
+    unfold: Flag = False,
     checkpoint: Checkpoint = "final",
     batch: int = 64,
     device: Device = "cpu",
@@ -141,6 +141,7 @@ def compare(
         picture: A file for a picture, .png or .svg: learning curves, quality, quality by length,
             for language models how far back gradients reach.
         samples: How often the part is drawn anew (bootstrap) for the intervals.
+        unfold: Show each seed of a recipe by itself, and not their mean and deviation.
         batch: Sentences at a time; the result does not depend on it.
         json: All of it as JSON on stdout.
     """
@@ -154,7 +155,7 @@ def compare(
     own_process()
     opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
-        found = compare_runs(runs, part, batch=batch, samples=samples, **opened)
+        found = compare_runs(runs, part, batch=batch, samples=samples, unfold=unfold, **opened)
     for entry in found.runs:
         display.unfinished(entry.unfinished)
     if picture is not None:
@@ -163,5 +164,4 @@ def compare(
         say(found.as_dict())
     else:
         best = [*found.verdict.lines(), ""] if found.verdict else []
-        header = ["", *(entry.run for entry in found.runs)]
-        display.columns(header, found.rows(), [*best, *found.notes()])
+        display.columns(found.header(), found.rows(), [*best, *found.notes()])

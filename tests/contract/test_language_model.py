@@ -579,7 +579,7 @@ def test_options_that_a_language_model_lacks_are_refused(trained: Predictor):
     with pytest.raises(UserError, match="language_model takes no prefixes"):
         trained.predictions(["abc"], prefixes=["d"])
     with pytest.raises(UserError, match="do not both write"):
-        trained.compare([], trained, "test")
+        trained.check_comparable(trained)
     with pytest.raises(UserError, match="score takes a list for each of target"):
         trained.score(["a"], ["b"])
 

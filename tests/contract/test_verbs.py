@@ -139,7 +139,11 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     assert all(math.isfinite(each["score"]) and each["signature"] for each in scores.values())
     both = json.loads(verb("evaluate", "one", "--baseline", "two", "--report", "r.html", "--json"))
     assert all(each["p"] == 1.0 for each in both.get("differences", []))  # a copy
-    assert both.get("differences") or both["comparison"]["scores"]
+    tested = {each["name"] for each in both["differences"]}
+    assert tested | {*both.get("comparison", {}).get("scores", {})} == scores.keys()
+    for name, each in scores.items():
+        assert ("low" in each) == (name != "ece"), name
+        assert name == "ece" or each["low"] <= each["high"]
     assert both["details"] and all(each["rows"] or each["note"] for each in both["details"])
     page = Path("r.html").read_text()
     assert "<script" not in page and next(iter(scores)) in page

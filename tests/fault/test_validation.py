@@ -120,6 +120,10 @@ def test_files_that_are_lost_or_changed_change_nothing(name: str, tmp_path: Path
         outcomes.append(tiny.outcome(run))
     told = [record for record in outcomes[0]["records"] if record["kind"] == "validation"]
     assert [record["update"] for record in told] == [2, 4, 6, 8]
+    shown = [record for record in outcomes[0]["records"] if record["kind"] == "samples"]
+    assert [record["update"] for record in shown] == [2, 4, 6, 8]
+    assert all({"input_3", "wanted_3", "got_3"} <= record.keys() for record in shown)
+    assert len({tuple(record[f"input_{n}"] for n in (1, 2, 3)) for record in shown}) == 1
     assert outcomes[1] == outcomes[0]
     assert outcomes[2] == outcomes[0]
 
@@ -147,3 +151,19 @@ def test_pretrained_vectors_are_part_of_the_run(tmp_path: Path):
             regard.train(made, to=run)
         outcomes.append(tiny.outcome(run))
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_samples_change_nothing_else(kind: str, tmp_path: Path):
+    """Not the draws of dropout, nor any other record."""
+    made, outcomes = tiny.write(kind, tmp_path / "data"), []
+    for count in (0, 2):
+        run = tmp_path / f"run{count}"
+        regard.train(made, f"train.samples={count}", to=run)
+        outcomes.append(tiny.outcome(run))
+    without, shown = outcomes
+    samples = [record for record in shown["records"] if record["kind"] == "samples"]
+    assert [record["update"] for record in samples] == [4, 8, 12]
+    assert all("got_2" in record and "got_3" not in record for record in samples)
+    assert without["weights"] == shown["weights"]
+    assert without["records"] == [r for r in shown["records"] if r["kind"] != "samples"]

@@ -224,3 +224,34 @@ def test_fish_and_zsh_have_every_verb_and_option():
         assert f"\n    {verb}) flags='--help" in zsh
     assert "'__fish_seen_subcommand_from train' -l resume -x" in fish
     assert fish.count("'") % 2 == fish.count("\\'") % 2
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+def test_fish_completes(tmp_path: Path):
+    (tmp_path / "regard.fish").write_text(completing.script("fish", cli.VERBS))
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+
+    def complete(line: str) -> set[str]:
+        asked = f"source regard.fish; complete -C '{line}'"
+        run = subprocess.run(
+            ["fish", "--no-config", "-c", asked],
+            cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert not run.stderr
+        return {found.split("\t")[0] for found in run.stdout.splitlines()}
+
+    assert complete("regard pre") == {"predict"}
+    assert complete("regard compare runs/one --unf") == {"--unfold"}
+    assert complete("regard evaluate runs/one --part ") == {"train", "validation", "test"}
+    assert "runs/one/" in complete("regard evaluate ru")
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_zsh_completes():
+    """As its `bashcompinit` calls the function: words are counted from 0 in there, and zsh itself
+    drops what does not begin like the word."""
+    script = completing.script("zsh", cli.VERBS).replace("|| compinit", "|| compinit -D")
+    asked = f"{script}\nemulate -L ksh\nCOMP_WORDS=(regard compare --unf); COMP_CWORD=2; _regard\n"
+    asked += 'print -rl -- "${COMPREPLY[@]}"'
+    run = subprocess.run(["zsh", "-f", "-c", asked], capture_output=True, text=True, check=True)
+    assert {"--help", "--unfold", "--json"} <= {*run.stdout.split()} and not run.stderr

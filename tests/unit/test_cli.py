@@ -196,7 +196,8 @@ def test_train_writes_json_alone_to_stdout(call, tmp_path: Path):
     result = call("train", recipe, "train.updates=4", "train.log_every=2", "--to", folder, "--json")
     assert result.code == 0
     kinds = [(r["kind"], r["update"]) for r in result.objects]
-    assert kinds == [("start", 0), ("train", 2), ("train", 4), ("validation", 4)]
+    assert kinds == [("start", 0), ("train", 2), ("train", 4), ("validation", 4), ("samples", 4)]
+    assert f"{result.objects[-1]['input_1']} → " in result.err
     assert "preparing the data" in result.err
     assert f"regard evaluate {folder}" in result.err, "what to do next"
     result = call("train", recipe, "train.updates=2", "--to", tmp_path / "plain")

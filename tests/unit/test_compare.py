@@ -189,9 +189,9 @@ def test_accuracy_is_one_of_lines_or_of_words():
     said = ["A B", "A A", "B", ""]
     true = ["A B", "A B", "B", "A _"]
     lines = statistic.accuracy(accuracy(50.0), said, true)["accuracy"]
-    assert lines.values.tolist() == [1, 0, 1, 0]
+    assert lines.rows.tolist() == [[1, 1], [0, 1], [1, 1], [0, 1]]
     words = statistic.accuracy(accuracy(100 * 4 / 6), said, true)["accuracy"]
-    assert words.values.tolist() == [2, 1, 1, 0] and words.counts.tolist() == [2, 2, 1, 1]
+    assert words.rows.tolist() == [[2, 2], [1, 2], [1, 1], [0, 1]]
     assert statistic.accuracy(accuracy(99.0), said, true) == {}
 
 

@@ -261,3 +261,6 @@ def test_what_comes_from_data_is_text(notebook: list[str]):
     view.record({"kind": "validation", "update": 3, "tokens": 9, "nll": 1.5, "sample": "<i>"})
     assert "&lt;script&gt;" in notebook[-1] and "<i>" not in notebook[-1]
     assert "1.5" in notebook[-1]
+    given = {"input_1": "<a>", "wanted_1": "b", "got_1": "c"}
+    view.record({"kind": "samples", "update": 3, **given})
+    assert "&lt;a&gt; → c (wanted: b)" in notebook[-1]

@@ -7,12 +7,12 @@ from regard.errors import UserError
 from regard.metrics import Score
 from regard.metrics.details import by_label, confident_errors, confused, short, worst
 from regard.metrics.paired import differences, paired
-from regard.metrics.statistic import Statistic
+from regard.metrics.statistic import Statistic, percent, ratio
 
 
 def statistic(values: list[float], *, higher: bool = True) -> Statistic:
     score = Score(name="x", value=0.0, signature="", higher_is_better=higher)
-    return Statistic(score, np.array(values), np.ones(len(values)), lambda mean: 100 * mean)
+    return ratio(score, values, np.ones(len(values)), percent)
 
 
 def test_equal_systems_do_not_differ():

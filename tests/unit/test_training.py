@@ -422,12 +422,15 @@ def test_every_record_is_told_and_written(averaged: Any):
         ("start", 0),
         ("train", 5),
         ("validation", 8),
+        ("samples", 8),
         ("train", 10),
         ("train", 15),
         ("validation", 16),
+        ("samples", 16),
         ("train", 20),
         ("train", 22),
         ("validation", 22),
+        ("samples", 22),
     ]
     assert {"nll", "smoothed", "rate", "norm", "tokens_per_second"} <= told[1].keys()
     assert {"nll", "perplexity", "bleu", "chrf"} <= told[2].keys()

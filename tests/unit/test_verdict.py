@@ -8,7 +8,7 @@ import pytest
 from regard.compare import _at
 from regard.metrics import Score
 from regard.metrics.details import Table
-from regard.metrics.statistic import Statistic, windowed
+from regard.metrics.statistic import ratio, windowed
 from regard.metrics.verdict import Verdict, beside, best, by_statistics, by_texts
 from regard.verbs.report import page
 
@@ -40,8 +40,8 @@ def test_what_is_more_than_noise(mine: Score, yours: Score, p: float | None, cle
 
 
 def test_nothing_is_said_where_lines_differ_or_no_test_fits():
-    one = Statistic(score(1), np.ones(3), np.ones(3), float)
-    other = Statistic(score(1), np.ones(4), np.ones(4), float)
+    one = ratio(score(1), np.ones(3), np.ones(3))
+    other = ratio(score(1), np.ones(4), np.ones(4))
     assert by_statistics(one, other, "x", 10) is None and by_statistics(one, None, "x", 10) is None
     assert by_texts(["a"], ["b"], [["a"]], "exact", 10) is None
 
@@ -52,15 +52,15 @@ def test_a_verdict_names_the_winner():
 
 
 def test_a_run_has_no_value_where_it_never_got():
-    assert _at(([10, 20], [3.0, 2.0]), 15) == "3"
-    assert _at(([10, 20], [3.0, 2.0]), 20) == "2"
-    assert _at(([10, 20], [3.0, 2.0]), 21) == "–"
-    assert _at(([10, 20], [3.0, 2.0]), 5) == "–"
+    assert _at(([10, 20], [3.0, 2.0]), 15) == 3
+    assert _at(([10, 20], [3.0, 2.0]), 20) == 2
+    assert _at(([10, 20], [3.0, 2.0]), 21) is None
+    assert _at(([10, 20], [3.0, 2.0]), 5) is None
 
 
 def test_windows_that_share_a_future_are_one_draw():
     found = windowed({"mse": score(0)}, {"mse": np.arange(6.0)}, 3)["mse"]
-    assert found.values.tolist() == [3.0, 12.0] and found.counts.tolist() == [3.0, 3.0]
+    assert found.rows.tolist() == [[3.0, 3.0], [12.0, 3.0]]
     assert windowed({"mse": score(0)}, {"mse": np.arange(5.0)}, 3) == {}
 
 
