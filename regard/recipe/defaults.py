@@ -4,33 +4,32 @@ They stand in a file beside the task's own, tasks/classify.toml beside tasks/cla
 
     [all.train]             for every recipe of the task
     [rnn.train.optimizer]   where the encoder is of this kind (the decoder, where there is none)
+    [fits]                  the values of other keys that a default needs
 
 Which kind that is by default, [all.model.encoder] says, or else the task's PARTS.
 
 A recipe that changes the kind of its encoder gets the rate, sizes and batches of that kind with it.
-A key without a default here has that of its Config.
+A default is left out where the recipe gives such a key another value ([fits] of tasks/tag.toml). A
+key without a default here has that of its Config.
 """
 
 import copy
-import tomllib
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from regard.errors import RecipeError
+from regard.recipe import toml
+
 Table = dict[str, Any]
 
-RIVALS: dict[str, dict[str, str]] = {
-    "train.epochs": {"train.updates": "", "train.tokens": ""},
-    "train.average": {"train.keep": ""},
-    "train.patience": {"train.validate_every": ""},
-    "characters": {"model.input.kind": "words", "tokenizer.kind": "word"},
-    "model.input": {"tokenizer.kind": "word"},
-    "model.head.crf": {"labels.kind": "tags"},
-    "train.metric": {"labels.kind": "tags one several"},
+FITS: Table = {
+    "train.epochs": {"train.updates": None, "train.tokens": None},
+    "train.average": {"train.keep": None},
+    "train.patience": {"train.validate_every": None},
 }
-"""Keys whose default goes where the recipe names another key that decides the same, unless with
-one of the values that stand behind it here."""
+"""The same for the defaults of every task; None: the recipe must not have the key at all."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
 
@@ -44,26 +43,31 @@ def under(table: Table, task: ModuleType) -> Table:
     kind = f"model.{main_part(task)}.kind"
     of_kind = _get(table, kind) or _get(laid, kind) or task.PARTS.get(main_part(task))
     _lay(laid, copy.deepcopy(tables.get(str(of_kind), {})))
-    for key, others in RIVALS.items():
-        if any(_get(table, other) not in (None, *same.split()) for other, same in others.items()):
+    for key, needs in (FITS | _file(task).get("fits", {})).items():
+        if any(_get(table, other) not in (None, value) for other, value in needs.items()):
             section, _, name = key.rpartition(".")
-            if key != "model.input" or _get(laid, "model.input.kind") == "words":
-                (_get(laid, section) or {}).pop(name, None)
+            (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:
-        laid["train"]["updates"] = MOST
+        laid.setdefault("train", {})["updates"] = MOST
     _lay(laid, table)
     return laid
 
 
 def of(task: ModuleType) -> Table:
     """The defaults of a task: for all its recipes, then by the kind of what does the work."""
+    return {kind: table for kind, table in _file(task).items() if kind != "fits"}
+
+
+def _file(task: ModuleType) -> Table:
     return _read(Path(str(task.__file__)).with_suffix(".toml"))
 
 
 @cache
 def _read(path: Path) -> Table:
-    found: Table = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    try:
+        return toml.parse(toml.read(path)) if path.is_file() else {}
+    except ValueError as error:
+        raise RecipeError(f"{path}: {error}") from None
 
 
 def main_part(task: ModuleType) -> str:

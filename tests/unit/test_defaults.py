@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from regard.data.batching import first_epoch
 from regard.data.held_out import ByContent
+from regard.errors import RecipeError
 from regard.recipe import config, defaults
 from regard.recipe.parts import kinds, module
 from regard.runs import Run
@@ -92,6 +94,25 @@ def test_a_limit_that_is_named_is_the_only_one():
     assert pieces.model.input.kind == "tokens"
     assert read("tag").model.head.config.crf
     assert not read("tag", "labels.kind=real").model.head.config.crf
+
+
+def test_a_default_goes_only_where_it_would_not_fit():
+    words = read("tag", "tokenizer.kind=word", "model.input.dropout=0.1")
+    assert words.task.characters
+    assert (words.model.input.kind, words.model.input.config.dropout) == ("words", 0.1)
+    assert read("classify", "tokenizer.kind=bpe").model.input.kind == "ngrams"
+    assert read("classify", "labels.kind=several", "labels.separator=|").train.metric == "accuracy"
+    assert read("tag", "labels.kind=tags").train.metric == "accuracy"
+    assert read("tag", "labels.kind=real").train.metric == "nll"
+
+
+@pytest.mark.parametrize("text", ["[all", "[all]\nx = " + "1" * 5000])
+def test_a_file_of_defaults_that_is_no_toml_is_named(tmp_path: Path, text: str):
+    (tmp_path / "mine.toml").write_text(text)
+    task = ModuleType("mine")
+    task.__file__ = str(tmp_path / "mine.py")
+    with pytest.raises(RecipeError, match=r"mine\.toml: "):
+        defaults.under({}, task)
 
 
 def test_limits_and_intervals_become_updates():
