@@ -83,9 +83,13 @@ class Config:
             raise UserError(f"{finding}: data.on_too_long = 'refuse'")
         return self.on_too_long == "cut"
 
+    def names(self, part: Part) -> tuple[str, ...]:
+        """The files that the recipe names for a part."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}[part]
+
     def paths(self, part: Part) -> list[Path]:
         """The files of a part; each must be there."""
-        return [self.path(name, f"data.{part}") for name in getattr(self, part)]
+        return [self.path(name, f"data.{part}") for name in self.names(part)]
 
     def path(self, name: str, key: str) -> Path:
         """A file that a key of the recipe names; it must be there."""

@@ -27,8 +27,8 @@ class HeldOut:
 
     def check(self, data: files.Config) -> None:
         """A part has files or a share, not both."""
-        for part in ("validation", "test"):
-            if getattr(data, part) and getattr(self, part):
+        for part in files.PARTS:
+            if data.names(part) and self.share(part):
                 raise RecipeError(
                     f"held_out.{part}: data.{part} names files; give one or the other"
                 )
@@ -43,7 +43,11 @@ class HeldOut:
 
     def has(self, data: files.Config, part: files.Part) -> bool:
         """Whether there is such a part."""
-        return bool(getattr(data, part)) or bool(getattr(self, part, 0))
+        return bool(data.names(part)) or self.share(part) > 0
+
+    def share(self, part: files.Part) -> float:
+        """The fraction of the training files that is held out for a part; 0 for train."""
+        return {"train": 0.0, "validation": self.validation, "test": self.test}[part]
 
 
 @dataclass(frozen=True, kw_only=True)

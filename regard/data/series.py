@@ -92,10 +92,10 @@ class Config:
             raise RecipeError(f"variables: {self.time!r} is the column of times")
         if len({*self.variables}) < len(self.variables):
             raise RecipeError("variables: a name stands there twice")
-        for part in PARTS:
-            if getattr(self, part) > 1 and getattr(self, part) % 1:
-                raise RecipeError(f"{part}: {getattr(self, part)} is neither a share nor a number")
-        if sum(getattr(self, part) for part in PARTS if getattr(self, part) <= 1) > 1 + 1e-9:
+        for part, share in self.shares.items():
+            if share > 1 and share % 1:
+                raise RecipeError(f"{part}: {share} is neither a share nor a number")
+        if sum(share for share in self.shares.values() if share <= 1) > 1 + 1e-9:
             raise RecipeError("train: the shares of train, validation and test are more than 1")
 
     @property
@@ -103,11 +103,15 @@ class Config:
         """The file; it must be there."""
         return find(self.set, self.folder, self.file, "data.file")
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """What each part takes of the rows: a fraction up to 1, or else a number of rows."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
     def bounds(self, rows: int) -> dict[str, tuple[int, int]]:
         """First row of each part and the row after its last, of `rows` in all."""
         ends, total = [0], 0.0
-        for part in PARTS:
-            wanted = float(getattr(self, part))
+        for wanted in self.shares.values():
             total += wanted * rows if wanted <= 1 else wanted
             ends.append(round(total))
         if ends[-1] > rows:
