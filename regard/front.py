@@ -133,7 +133,7 @@ class Predictor(ShownModel):
         config = self.run.recipe.task
         if not isinstance(config, Searches):
             for name in ({"search": kind} if kind else {}) | options:
-                raise RecipeError(f"{name}: the task {self.run.recipe.kind} searches for nothing")
+                raise RecipeError(f"{name}: the task {self.run.recipe.kind} has no search")
             return Part("none", None)
         chosen = config.search
         if kind is not None and kind != chosen.kind:

@@ -23,7 +23,9 @@ class HeldOut:
 
     def __post_init__(self) -> None:
         if self.validation + self.test >= 1:
-            raise RecipeError("validation: with test it leaves nothing to learn from")
+            raise RecipeError(
+                "validation: with test it must be below 1, or nothing is left to learn from"
+            )
 
     def check(self, data: files.Config) -> None:
         """A part has files or a share, not both."""

@@ -91,12 +91,16 @@ class Config:
         if self.time and self.time in self.variables:
             raise RecipeError(f"variables: {self.time!r} is the column of times")
         if len({*self.variables}) < len(self.variables):
-            raise RecipeError("variables: a name stands there twice")
+            raise RecipeError("variables: each may be named only once")
         for part, share in self.shares.items():
             if share > 1 and share % 1:
-                raise RecipeError(f"{part}: {share} is neither a share nor a number")
+                raise RecipeError(
+                    f"{part}: {share} is neither a fraction nor a whole number of rows"
+                )
         if sum(share for share in self.shares.values() if share <= 1) > 1 + 1e-9:
-            raise RecipeError("train: the shares of train, validation and test are more than 1")
+            raise RecipeError(
+                "train: the fractions of train, validation and test are more than 1 together"
+            )
 
     @property
     def path(self) -> Path:

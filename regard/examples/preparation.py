@@ -88,7 +88,9 @@ class Plan:
     def whole(self, part: files.Part, policy: Policy) -> list[Example]:
         """All examples of a part, which must be there."""
         if not self.has(part):
-            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
+            raise UserError(
+                f"data.{part}: there is no such part: name its files, or set held_out.{part}"
+            )
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
             raise self._nothing(part)
@@ -97,7 +99,7 @@ class Plan:
     def _nothing(self, part: str) -> UserError:
         """Says that a part has no example, by the key that says what the part is."""
         if part != "train" and not self.data.names(part):
-            return UserError(f"held_out.{part}: no example is drawn: take a larger share")
+            return UserError(f"held_out.{part}: no example is drawn: take a larger fraction")
         return UserError(f"data.{part}: no example can be used")
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:

@@ -202,7 +202,7 @@ def test_parts_are_numbers_of_rows_or_shares(tmp_path):
     ("keys", "message"),
     [
         ({"train": 0.9, "validation": 0.1, "test": 0.1}, "shares"),
-        ({"train": 100.5}, "neither a share nor a number"),
+        ({"train": 100.5}, "neither a fraction nor a whole number"),
         ({"variables": ("date",)}, "column of times"),
         ({"variables": ("a", "a")}, "twice"),
         ({"delimiter": ", "}, "one character"),
