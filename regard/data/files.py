@@ -83,7 +83,7 @@ class Config:
             raise UserError(f"{finding}: data.on_too_long = 'refuse'")
         return self.on_too_long == "cut"
 
-    def names(self, part: Part) -> tuple[str, ...]:
+    def names(self, part: str) -> tuple[str, ...]:
         """The files that the recipe names for a part."""
         return {"train": self.train, "validation": self.validation, "test": self.test}[part]
 

@@ -30,6 +30,8 @@ FITS: Table = {
     "train.patience": {"train.validate_every": None},
 }
 """The same for the defaults of every task; None: the recipe must not have the key at all."""
+ANY_KIND = ("optimizer", "schedule")
+"""Sections whose keys mean the same for every kind."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
 
@@ -39,10 +41,13 @@ def under(table: Table, task: ModuleType) -> Table:
     tables = of(task)
     if not tables:
         return table
-    laid: Table = copy.deepcopy(tables.get("all", {}))
-    kind = f"model.{main_part(task)}.kind"
-    of_kind = _get(table, kind) or _get(laid, kind) or task.PARTS.get(main_part(task))
-    _lay(laid, copy.deepcopy(tables.get(str(of_kind), {})))
+    kinds = {part: {"kind": kind} for part, kind in task.PARTS.items() if isinstance(kind, str)}
+    laid: Table = {"model": kinds}
+    _lay(laid, copy.deepcopy(tables.get("all", {})))
+    if main := main_part(task):
+        kind = _get(table, f"model.{main}.kind") or _get(laid, f"model.{main}.kind")
+        _lay(laid, {"model": {main: {"kind": kind}}})
+        _lay(laid, copy.deepcopy(tables.get(str(kind), {})))
     for key, needs in (FITS | _file(task).get("fits", {})).items():
         if any(_get(table, other) not in (None, value) for other, value in needs.items()):
             section, _, name = key.rpartition(".")
@@ -83,10 +88,12 @@ def _get(table: Any, key: str) -> Any:
 
 
 def _lay(below: Table, above: Table) -> None:
-    """Put one table on another. A section of another kind covers all that was there."""
+    """Put one table on another. A section of another kind covers all that was there, unless its
+    keys are the same for every kind."""
     for key, value in above.items():
         there = below.get(key)
-        if isinstance(there, dict) and isinstance(value, dict) and _of_one_kind(there, value):
+        both = isinstance(there, dict) and isinstance(value, dict)
+        if both and (key in ANY_KIND or _of_one_kind(there, value)):
             _lay(there, value)
         else:
             below[key] = value

@@ -79,6 +79,25 @@ def test_a_recipe_covers_what_it_names_and_a_section_of_another_kind_covers_all(
     assert (kept.kind, kept.split, kept.vocabulary) == ("word", "punctuation", 7)
 
 
+def test_a_kind_that_is_named_has_its_own_defaults():
+    reader = read("classify", "model.encoder.kind=transformer").model.encoder.config
+    assert (reader.layers, reader.heads, reader.feedforward, reader.norm) == (2, 4, 256, "pre")
+    assert read("classify", "model.encoder.kind=rnn").model.encoder.config.layers == 1
+    patches = read("forecast", "model.encoder.kind=transformer").model.encoder.config
+    assert (patches.layers, patches.position, patches.limit) == (3, "learned", 64)
+
+
+def test_a_part_of_another_kind_has_none_of_the_defaults_of_the_usual_one():
+    with pytest.raises(RecipeError, match=r"model\.head\.kind: 'tags' is not for the task"):
+        read("classify", "model.head.kind=tags")  # not: no such key as model.head.pooling
+
+
+def test_another_schedule_or_optimizer_keeps_rate_and_warmup():
+    made = read("classify", "train.schedule.kind=linear", "train.optimizer.kind=adamw").train
+    assert (made.schedule.kind, made.schedule.warmup) == ("linear", 0.05)
+    assert (made.optimizer.kind, made.optimizer.learning_rate) == ("adamw", 0.01)
+
+
 def test_a_limit_that_is_named_is_the_only_one():
     assert read("tag").train.epochs == 20
     assert read("tag", "train.updates=7").train.epochs == 0
