@@ -92,13 +92,12 @@ def _lay(below: Table, above: Table) -> None:
     keys are the same for every kind."""
     for key, value in above.items():
         there = below.get(key)
-        both = isinstance(there, dict) and isinstance(value, dict)
-        if both and (key in ANY_KIND or _of_one_kind(there, value)):
+        if isinstance(there, dict) and isinstance(value, dict) and _one_kind(key, there, value):
             _lay(there, value)
         else:
             below[key] = value
 
 
-def _of_one_kind(below: Table, above: Table) -> bool:
+def _one_kind(section: str, below: Table, above: Table) -> bool:
     kinds = [each["kind"] for each in (below, above) if "kind" in each]
-    return len(kinds) < 2 or kinds[0] == kinds[1]
+    return section in ANY_KIND or len(kinds) < 2 or kinds[0] == kinds[1]
