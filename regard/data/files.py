@@ -38,7 +38,7 @@ class Config:
     """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
     says, or else what cuts its lines into the same number of columns."""
     wrap: LengthOrZero = 0
-    """Cut what is longer: running text at the next blank after so many characters, tagged words at
+    """Cut what is longer: running text at the next space after so many characters, tagged words at
     the next end of a sentence after so many words; 0: never."""
     on_bad_line: Literal["refuse", "skip"] = "refuse"
     """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns. In

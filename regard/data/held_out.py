@@ -82,7 +82,7 @@ class ByLabel(ByContent):
     """The same, if it is wanted for each label by itself."""
 
     stratified: bool = False
-    """Take as large a share of each label, and one of its texts at least where it has three; what
+    """Take the same fraction of each label, and one of its texts at least where it has three; what
     has one or two is learnt from."""
 
     def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:

@@ -45,7 +45,7 @@ HINTS: dict[Defect, str] = {
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Where the series is, and which part of it is for what: first train, then validation, then
-    test. A number up to 1 is a share of all rows, a larger one a number of rows."""
+    test. A number up to 1 is a fraction of all rows, a larger one a number of rows."""
 
     set: str = ""
     """A data set of the catalogue (`regard data list`)."""
