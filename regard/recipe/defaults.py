@@ -24,12 +24,12 @@ from regard.recipe import toml
 
 Table = dict[str, Any]
 
-FITS: Table = {
-    "train.epochs": {"train.updates": None, "train.tokens": None},
-    "train.average": {"train.keep": None},
-    "train.patience": {"train.validate_every": None},
+FITS: dict[str, dict[str, list[Any]]] = {
+    "train.epochs": {"train.updates": [], "train.tokens": []},
+    "train.average": {"train.keep": []},
+    "train.patience": {"train.validate_every": []},
 }
-"""The same for the defaults of every task; None: the recipe must not have the key at all."""
+"""[fits] of every task: no value of these keys goes with the default."""
 ANY_KIND = ("optimizer", "schedule")
 """Sections whose keys mean the same for every kind."""
 MOST = 10**9
@@ -49,7 +49,7 @@ def under(table: Table, task: ModuleType) -> Table:
         _lay(laid, {"model": {main: {"kind": kind}}})
         _lay(laid, copy.deepcopy(tables.get(str(kind), {})))
     for key, needs in (FITS | _file(task).get("fits", {})).items():
-        if any(_get(table, other) not in (None, value) for other, value in needs.items()):
+        if any(_get(table, other) not in (None, *values) for other, values in needs.items()):
             section, _, name = key.rpartition(".")
             (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:

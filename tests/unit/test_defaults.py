@@ -119,6 +119,7 @@ def test_a_default_goes_only_where_it_would_not_fit():
     words = read("tag", "tokenizer.kind=word", "model.input.dropout=0.1")
     assert words.task.characters
     assert (words.model.input.kind, words.model.input.config.dropout) == ("words", 0.1)
+    assert read("tag", "model.input.kind=characters").task.characters
     assert read("classify", "tokenizer.kind=bpe").model.input.kind == "ngrams"
     assert read("classify", "labels.kind=several", "labels.separator=|").train.metric == "accuracy"
     assert read("tag", "labels.kind=tags").train.metric == "accuracy"
