@@ -29,7 +29,7 @@ FITS: dict[str, dict[str, list[Any]]] = {
     "train.average": {"train.keep": []},
     "train.patience": {"train.validate_every": []},
 }
-"""[fits] of every task: no value of these keys goes with the default."""
+"""[fits] of every task: with these defaults no value of the other keys goes."""
 ANY_KIND = ("optimizer", "schedule")
 """Sections whose keys mean the same for every kind."""
 MOST = 10**9
