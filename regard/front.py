@@ -6,15 +6,15 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 from regard.checks.findings import Finding
 from regard.data.readers import Report
 from regard.doctor import examination
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Raw
-from regard.interop import ctranslate2
-from regard.interop.conversion import Quantization, unavailable
+from regard.interop import Engine, Quantization, ctranslate2
+from regard.interop.conversion import unavailable
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Score
@@ -29,7 +29,6 @@ from regard.train.device import pick
 from regard.train.log import tell
 
 CHUNK = 4096
-Engine = Literal["auto", "torch", "ctranslate2"]
 
 
 def _settings(search: str) -> list[str]:
@@ -134,7 +133,7 @@ class Predictor(ShownModel):
         config = self.run.recipe.task
         if not isinstance(config, Searches):
             for name in ({"search": kind} if kind else {}) | options:
-                raise RecipeError(f"{name}: the task {self.run.recipe.kind} searches for nothing")
+                raise RecipeError(f"{name}: the task {self.run.recipe.kind} has no search")
             return Part("none", None)
         chosen = config.search
         if kind is not None and kind != chosen.kind:

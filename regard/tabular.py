@@ -64,7 +64,7 @@ def predict(
     """The lines of a table with what is predicted from each row.
 
     With `details` every line is a JSON object with all that is known of its prediction, and `mark`.
-    What is wrong with a row is told with its file and line; the row stays. Options: those of
+    What is wrong with a row is reported with its file and line; the row stays. Options: those of
     `Predictor.predictions`.
     """
     task, split = predictor.task, bool(options.get("split"))

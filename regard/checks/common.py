@@ -1,4 +1,4 @@
-"""Lines that do not belong together, told by what both sides have: names and numbers.
+"""Lines that do not belong together, found by what both sides have: names and numbers.
 
 Tokens that both sides have somewhere stand, where a pair is one, on both of its lines. Let a line
 of the source with such tokens be a hit if the target has one of them. With p the share of hits

@@ -39,7 +39,7 @@ class Config:
     """What stands between columns: tab, comma, semicolon, pipe or a character; auto: as the suffix
     says, or else what cuts its lines into the same number of columns."""
     wrap: LengthOrZero = 0
-    """Cut what is longer: running text at the next blank after so many characters, tagged words at
+    """Cut what is longer: running text at the next space after so many characters, tagged words at
     the next end of a sentence after so many words; 0: never."""
     on_bad_line: Literal["refuse", "skip"] = "refuse"
     """What to do with a line that cannot be read: bad UTF-8, bad JSON, wrong number of columns. In
@@ -84,9 +84,13 @@ class Config:
             raise UserError(f"{finding}: data.on_too_long = 'refuse'")
         return self.on_too_long == "cut"
 
+    def names(self, part: str) -> tuple[str, ...]:
+        """The files that the recipe names for a part."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}[part]
+
     def paths(self, part: Part) -> list[Path]:
         """The files of a part; each must be there."""
-        return [self.path(name, f"data.{part}") for name in getattr(self, part)]
+        return [self.path(name, f"data.{part}") for name in self.names(part)]
 
     def path(self, name: str, key: str) -> Path:
         """A file that a key of the recipe names; it must be there."""

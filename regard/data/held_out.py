@@ -23,12 +23,14 @@ class HeldOut:
 
     def __post_init__(self) -> None:
         if self.validation + self.test >= 1:
-            raise RecipeError("validation: with test it leaves nothing to learn from")
+            raise RecipeError(
+                "validation: with test it must be below 1, or nothing is left to learn from"
+            )
 
     def check(self, data: files.Config) -> None:
         """A part has files or a share, not both."""
-        for part in ("validation", "test"):
-            if getattr(data, part) and getattr(self, part):
+        for part in files.PARTS:
+            if data.names(part) and self.share(part):
                 raise RecipeError(
                     f"held_out.{part}: data.{part} names files; give one or the other"
                 )
@@ -43,7 +45,11 @@ class HeldOut:
 
     def has(self, data: files.Config, part: files.Part) -> bool:
         """Whether there is such a part."""
-        return bool(getattr(data, part)) or bool(getattr(self, part, 0))
+        return bool(data.names(part)) or self.share(part) > 0
+
+    def share(self, part: files.Part) -> float:
+        """The fraction of the training files that is held out for a part; 0 for train."""
+        return {"train": 0.0, "validation": self.validation, "test": self.test}[part]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +82,7 @@ class ByLabel(ByContent):
     """The same, if it is wanted for each label by itself."""
 
     stratified: bool = False
-    """Take as large a share of each label, and one of its texts at least where it has three; what
+    """Take the same fraction of each label, and one of its texts at least where it has three; what
     has one or two is learnt from."""
 
     def parts(self, examples: Texts, labels: Texts | None = None) -> Iterator[files.Part]:

@@ -29,7 +29,7 @@ class Config:
 
 def check_files(data: files.Config) -> None:
     for part in files.PARTS:
-        names = getattr(data, part)
+        names = data.names(part)
         tables = [name for name in names if suffix(Path(name)) in TABLES]
         if len(names) > 1 and (len(names), len(tables)) != (2, 0):
             raise RecipeError(

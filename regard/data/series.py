@@ -45,7 +45,7 @@ HINTS: dict[Defect, str] = {
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Where the series is, and which part of it is for what: first train, then validation, then
-    test. A number up to 1 is a share of all rows, a larger one a number of rows."""
+    test. A number up to 1 is a fraction of all rows, a larger one a number of rows."""
 
     set: str = ""
     """A data set of the catalogue (`regard data list`)."""
@@ -91,23 +91,31 @@ class Config:
         if self.time and self.time in self.variables:
             raise RecipeError(f"variables: {self.time!r} is the column of times")
         if len({*self.variables}) < len(self.variables):
-            raise RecipeError("variables: a name stands there twice")
-        for part in PARTS:
-            if getattr(self, part) > 1 and getattr(self, part) % 1:
-                raise RecipeError(f"{part}: {getattr(self, part)} is neither a share nor a number")
-        if sum(getattr(self, part) for part in PARTS if getattr(self, part) <= 1) > 1 + 1e-9:
-            raise RecipeError("train: the shares of train, validation and test are more than 1")
+            raise RecipeError("variables: each may be named only once")
+        for part, share in self.shares.items():
+            if share > 1 and share % 1:
+                raise RecipeError(
+                    f"{part}: {share} is neither a fraction nor a whole number of rows"
+                )
+        if sum(share for share in self.shares.values() if share <= 1) > 1 + 1e-9:
+            raise RecipeError(
+                "train: the fractions of train, validation and test are more than 1 together"
+            )
 
     @property
     def path(self) -> Path:
         """The file; it must be there."""
         return find(self.set, self.folder, self.file, "data.file")
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """What each part takes of the rows: a fraction up to 1, or else a number of rows."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
     def bounds(self, rows: int) -> dict[str, tuple[int, int]]:
         """First row of each part and the row after its last, of `rows` in all."""
         ends, total = [0], 0.0
-        for part in PARTS:
-            wanted = float(getattr(self, part))
+        for wanted in self.shares.values():
             total += wanted * rows if wanted <= 1 else wanted
             ends.append(round(total))
         if ends[-1] > rows:

@@ -129,7 +129,7 @@ def parallel(
         rows = _aligned(paths, broken)
     else:
         raise UserError(
-            f"{len(paths)} plain text files for the {len(columns)} columns "
+            f"{len(paths)} plain text file{'s' * (len(paths) > 1)} for the {len(columns)} columns "
             f"{', '.join(layout.names)}: give one file for each"
         )
     return usable(rows, broken, paths, layout.names, policy, report)
@@ -165,7 +165,7 @@ def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layou
         raise UserError(f"{path}:1: one column, with {name}s between columns{other}")
     if suffix(path) not in TABLES and width < 2:
         raise UserError(
-            f"1 plain text files for the {wanted} columns {', '.join(layout.names)}: give one file "
+            f"1 plain text file for the {wanted} columns {', '.join(layout.names)}: give one file "
             f"for each, or a table; nothing cuts the lines of {path} into columns"
         )
     if width > wanted and not layout.by_number:

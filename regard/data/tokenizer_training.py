@@ -48,7 +48,7 @@ class Config:
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
     split: Literal["words", "whitespace", "punctuation"] = "words"
-    """Pieces never cross the border of a word; for text that is tokenised already, of a blank.
+    """Pieces never cross the border of a word; for text that is tokenised already, a space.
     For whole words: punctuation parts from them, for tasks that only read the text."""
     lowercase: bool = False
     """Fold to lower case first (what comes out is lower case, too)."""

@@ -73,7 +73,7 @@ class Config:
     def check_alone(self) -> None:
         """Refuse settings for a memory: a language model has none."""
         if self.input_feeding:
-            raise RecipeError("input_feeding: there is no memory to make anything of")
+            raise RecipeError("input_feeding: a language model has no memory to look at")
         usual = Config()
         for name, is_usual in {
             "attention": self.attention in (usual.attention, "none"),

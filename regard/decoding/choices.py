@@ -17,7 +17,7 @@ class Choices:
 
     Nodes are numbered by length, then in order. So all edges, each one number node · V + token,
     are sorted, the edges of a node lie side by side, and edge k leads to node k + 1: one sorted
-    row of numbers is the whole tree. The end symbol is an edge, too, to a node that has none.
+    row of numbers is the whole tree. The end token is an edge, too, to a node that has none.
     """
 
     def __init__(self, texts: Sequence[Sequence[int]], end: int, size: int) -> None:

@@ -38,7 +38,7 @@ class Intervals:
     """Between which ends a value is expected: μ ± z σ."""
 
     level: Annotated[float, Range(0, 1, open_low=True, open_high=True)] = 0.9
-    """The share of values that should lie between them."""
+    """The fraction of values that should lie between them."""
     width: Literal["fixed", "window"] = "fixed"
     """The same for every window and for all independent variables, or in proportion to how restless
     the window is, each variable by itself. A head with loss = "gaussian" says itself how sure it

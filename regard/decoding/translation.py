@@ -174,7 +174,7 @@ class Translator:
         if self.choices is not None:
             return [self.choices.longest + 1] * len(sources)
         if length is not None and length <= longest:
-            raise RecipeError(f"length: {length} tokens, but what is forced has {longest}")
+            raise RecipeError(f"length: {length} tokens, but the prefix has {longest} already")
         caps = [
             max(int(self.output.factor * len(source)) + self.output.extra, len(prefix) + 1)
             for source, prefix in zip(sources, forced, strict=True)

@@ -40,7 +40,7 @@ def read(
         _part(plan, name, found, not more), total=len(found) + more, beyond=frozenset(beyond)
     )
     findings = []
-    if name == "train" or getattr(plan.data, name):  # a share is reported with the rest
+    if name == "train" or plan.data.names(name):  # a share is reported with the rest
         findings = _defects(plan.data, name, report, part.total)
     if more:
         what = f"only the first {len(found):,} of its {part.total:,} examples were looked at"

@@ -8,6 +8,8 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from regard.interop import Engine, Form, Quantization
+
 if TYPE_CHECKING:
     from regard.compare import Comparison
     from regard.door.results import Evaluation, Exported, Findings, Page, Predictions
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 Place = str | Path
 Recipe = str | Path | dict[str, Any]
 Part = Literal["train", "validation", "test"]
-Engine = Literal["auto", "torch", "ctranslate2"]
-Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
 
 
 def load(
@@ -180,14 +180,6 @@ def evaluate(
 def predict(
     run: "Place | Predictor",
     inputs: str | Path | Sequence[str],
-    *,
-    checkpoint: str = "final",
-    device: str = "cpu",
-    engine: Engine = "auto",
-    quantization: Quantization = "float32",
-    shortlist: bool = False,
-    choices: str | Path | Sequence[str] | None = None,
-    parts: Place | None = None,
     **options: Any,
 ) -> "Predictions":
     """Predict for a text, for each of some texts, or for each line of a file (a `Path`).
@@ -203,20 +195,13 @@ def predict(
     Args:
         run: The run's folder, or what `regard.load` gave.
         inputs: A text, texts, or a file; of a run that forecasts, CSV or a file of it.
-        checkpoint, device, engine, quantization, shortlist, choices, parts: As for `regard.load`.
         options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, seed,
-            prefixes, length, batch.
+            prefixes, length, batch; and those of `regard.load`, for a run that is a folder.
     """
     from regard.door import results
 
-    opened = {
-        "checkpoint": checkpoint, "device": device, "engine": engine, "choices": choices,
-        "quantization": quantization, "shortlist": shortlist, "parts": parts,
-    }  # fmt: skip
-    usual = signature(load).parameters
-    given = {name: value for name, value in opened.items() if value != usual[name].default}
-    predictor = _opened(run, given)
-    return results.predictions(predictor, inputs, **options)
+    opening = {name: options.pop(name) for name in signature(load).parameters if name in options}
+    return results.predictions(_opened(run, opening), inputs, **options)
 
 
 def compare(
@@ -263,7 +248,7 @@ def export(
     run: Place,
     folder: Place,
     *,
-    to: Literal["auto", "onnx", "ctranslate2"] = "auto",
+    to: Form = "auto",
     quantization: Quantization = "float32",
     shortlist: bool = False,
     checkpoint: str = "final",

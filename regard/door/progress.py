@@ -58,7 +58,8 @@ def planned(recipe: Any, overrides: Sequence[str], resume: Any) -> int | None:
         else:
             loaded = config.load(Path(recipe), overrides)
         train = loaded.train
-        return None if train.epochs or train.minutes or train.tokens else int(train.updates)
+        epochs = train.epochs and resume is None  # a run has them in updates
+        return None if epochs or train.minutes or train.tokens else int(train.updates)
     return None
 
 

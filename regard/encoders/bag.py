@@ -21,7 +21,7 @@ class Config:
     """What is left out in training."""
 
     word_dropout: Share = 0.0
-    """The share of positions that are left out altogether."""
+    """The fraction of positions that are left out altogether."""
     dropout: Share = 0.0
     """On the entries of the vectors that stay."""
 

@@ -71,7 +71,7 @@ class Plan:
 
     def examples(self, part: files.Part, report: Report) -> Iterator[Example]:
         """Those of a part: of its own files, or of its share of the training files."""
-        own = part == "train" or getattr(self.data, part)
+        own = part == "train" or self.data.names(part)
         found = iter(self.read(part if own else "train", self.policy, report))
         if (part != "train" and own) or not self.held_out:
             return found
@@ -90,7 +90,9 @@ class Plan:
     def whole(self, part: files.Part, policy: Policy) -> list[Example]:
         """All examples of a part, which must be there."""
         if not self.has(part):
-            raise UserError(f"data.{part}: the recipe names no file for it, nor held_out a share")
+            raise UserError(
+                f"data.{part}: there is no such part: name its files, or set held_out.{part}"
+            )
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:
             raise self._nothing(part)
@@ -98,8 +100,8 @@ class Plan:
 
     def _nothing(self, part: str) -> UserError:
         """Says that a part has no example, by the key that says what the part is."""
-        if part != "train" and not getattr(self.data, part):
-            return UserError(f"held_out.{part}: no example is drawn: take a larger share")
+        if part != "train" and not self.data.names(part):
+            return UserError(f"held_out.{part}: no example is drawn: take a larger fraction")
         return UserError(f"data.{part}: no example can be used")
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
@@ -140,7 +142,7 @@ class Plan:
         nothing to training."""
         found: dict[str, Raw] = {}
         for part in self.parts:
-            if part == "train" or getattr(self.data, part):
+            if part == "train" or self.data.names(part):
                 report = Report()
                 try:
                     keep(place, part, self.fields, self.read(part, self.policy, report), report)
@@ -154,7 +156,7 @@ class Plan:
             every = found["train"]
             belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
             for number, part in enumerate(files.PARTS):
-                if part == "train" or (self.has(part) and not getattr(self.data, part)):
+                if part == "train" or (self.has(part) and not self.data.names(part)):
                     found[part] = every.only(belongs == number)
         # Nor one of which nothing is drawn.
         return {part: raw for part, raw in found.items() if part != "test" or len(raw)}

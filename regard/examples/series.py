@@ -42,7 +42,7 @@ class Plan:
 
     def has(self, part: str) -> bool:
         """Whether there is such a part."""
-        return bool(getattr(self.past.data, part))
+        return self.past.data.shares[part] > 0
 
     def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
         """Read the series, standardise it by its training part or as the run `base` does."""

@@ -26,7 +26,7 @@ class Config(tokens.Config):
     dropout: Share = 0.0
     """On the vectors, own and spelt."""
     unknown: Share = 0.0
-    """In training, the share of words whose own vector is hidden, so that spelling must do."""
+    """In training, the fraction of words whose own vector is hidden, so that spelling must do."""
     characters: characters.Config
     """How characters become a vector."""
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.data.tokenizers import Tokenizer
+from regard.fields.text import Tokenised
 from regard.inspect.reading import Reading
 
 
@@ -12,9 +13,10 @@ def spelt(reading: Reading, task: Any) -> Reading:
     """The reading with its unknown tokens spelt as in the text, and where they stand."""
     known = {field.name: field for field in task.fields.values()}
     side = task.sizes.reads or task.sizes.writes
-    by = getattr(known.get(side), "tokenizer", None)
-    if by is None:
+    field = known.get(side)
+    if not isinstance(field, Tokenised):
         return reading
+    by = field.tokenizer
     if not task.sizes.reads:  # what is read is a part of what is said
         said = _spelt(by, reading.text, reading.symbols, reading.said)
         places = _unknown(by, reading.symbols)

@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from regard.data.tokenizers import Tokenizer
 from regard.decoders import transformer as decoder
 from regard.errors import UserError
+from regard.interop import Quantization
 from regard.model import Model
 from regard.recipe.config import Recipe
 
-Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
 FORBIDDEN = (Tokenizer.pad, Tokenizer.start, Tokenizer.unknown)
 NEVER = -30_000.0
 """A logit that has no probability beside any other; float16 holds it, too."""

@@ -23,11 +23,10 @@ from regard.encoders import transformer as encoder
 from regard.errors import UserError
 from regard.heads import vocabulary
 from regard.inputs import tokens
-from regard.interop import kept, nearness, shortlist as shortlists
+from regard.interop import Quantization, kept, nearness, shortlist as shortlists
 from regard.interop.conversion import (
     ACTIVATIONS,
     FORBIDDEN,
-    Quantization,
     lengths,
     library,
     missing,

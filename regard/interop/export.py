@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, cast
 from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
+from regard.interop import Quantization
 from regard.interop.alone import alone as _alone
-from regard.interop.conversion import Quantization, missing, save
+from regard.interop.conversion import missing, save
 from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import (
     FORMAT,

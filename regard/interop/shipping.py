@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from regard import __version__
 from regard.errors import RecipeError, UserError
-from regard.interop import onnx
+from regard.interop import Form, onnx
 from regard.interop.conversion import missing
 from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import supports
@@ -64,7 +64,7 @@ class Export:
 def ship(
     run: Run,
     folder: Path,
-    to: Literal["auto", "onnx", "ctranslate2"] = "auto",
+    to: Form = "auto",
     quantization: Any = "float32",
     checkpoint: str = "final",
     *,

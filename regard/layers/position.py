@@ -146,6 +146,6 @@ class Rotary(nn.Module):
 
 def limit(part: Any) -> int:
     """How many positions a part of a model has; without end for most kinds."""
-    position = getattr(part, "position", None)
-    ends = getattr(position, "kind", "") in TABLES
-    return int(position.limit) if position is not None and ends else sys.maxsize
+    inside = part.children() if isinstance(part, nn.Module) else ()
+    encodings = (each for each in inside if isinstance(each, PositionalEncoding))
+    return min((each.limit for each in encodings if each.kind in TABLES), default=sys.maxsize)

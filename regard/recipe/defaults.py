@@ -3,35 +3,39 @@
 They stand in a file beside the task's own, tasks/classify.toml beside tasks/classify.py:
 
     [all.train]             for every recipe of the task
+    [character.model]       where the tokenizer is of this kind
     [rnn.train.optimizer]   where the encoder is of this kind (the decoder, where there is none)
+    [rnn-character.batch]   where both are
+    [fits]                  the values of other keys that a default needs
 
-Which kind that is by default, [all.model.encoder] says, or else the task's PARTS.
+The later ones cover the earlier. Which kind the encoder is by default, [all.model.encoder] says, or
+that of the tokenizer's kind, or else the task's PARTS.
 
 A recipe that changes the kind of its encoder gets the rate, sizes and batches of that kind with it.
-A key without a default here has that of its Config.
+A default is left out where the recipe gives such a key another value ([fits] of tasks/tag.toml). A
+key without a default here has that of its Config.
 """
 
 import copy
-import tomllib
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from regard.errors import RecipeError
+from regard.recipe import toml
+
 Table = dict[str, Any]
 
-RIVALS: dict[str, dict[str, str]] = {
-    "train.epochs": {"train.updates": "", "train.tokens": ""},
-    "train.updates": {"train.tokens": ""},
-    "train.average": {"train.keep": ""},
-    "train.patience": {"train.validate_every": ""},
-    "characters": {"model.input.kind": "words", "tokenizer.kind": "word"},
-    "model.input": {"tokenizer.kind": "word"},
-    "model.head.crf": {"labels.kind": "tags"},
-    "train.metric": {"labels.kind": "tags one several"},
+FITS: dict[str, dict[str, list[Any]]] = {
+    "train.epochs": {"train.updates": [], "train.tokens": []},
+    "train.updates": {"train.tokens": []},
+    "train.average": {"train.keep": []},
+    "train.patience": {"train.validate_every": []},
 }
-"""Keys whose default goes where the recipe names another key that decides the same, unless with
-one of the values that stand behind it here."""
+"""[fits] of every task: with these defaults no value of the other keys goes."""
+ANY_KIND = ("optimizer", "schedule")
+"""Sections whose keys mean the same for every kind."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
 
@@ -52,30 +56,41 @@ def under(table: Table, task: ModuleType) -> Table:
     tables = of(task)
     if not tables:
         return table
-    laid: Table = copy.deepcopy(tables.get("all", {}))
-    kind = f"model.{main_part(task)}.kind"
-    of_kind = _get(table, kind) or _get(laid, kind) or task.PARTS.get(main_part(task))
-    _lay(laid, copy.deepcopy(tables.get(str(of_kind), {})))
-    for key, others in RIVALS.items():
-        if any(_get(table, other) not in (None, *same.split()) for other, same in others.items()):
+    kinds = {part: {"kind": kind} for part, kind in task.PARTS.items() if isinstance(kind, str)}
+    laid: Table = {"model": kinds}
+    cuts = _get(table, "tokenizer.kind")
+    for name in ("all", str(cuts)):
+        _lay(laid, copy.deepcopy(tables.get(name, {})))
+    if main := main_part(task):
+        kind = _get(table, f"model.{main}.kind") or _get(laid, f"model.{main}.kind")
+        _lay(laid, {"model": {main: {"kind": kind}}})
+        for name in (str(kind), f"{kind}-{cuts}"):
+            _lay(laid, copy.deepcopy(tables.get(name, {})))
+    for key, needs in (FITS | _file(task).get("fits", {})).items():
+        if any(_get(table, other) not in (None, *values) for other, values in needs.items()):
             section, _, name = key.rpartition(".")
-            if key != "model.input" or _get(laid, "model.input.kind") == "words":
-                (_get(laid, section) or {}).pop(name, None)
+            (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:
-        laid["train"]["updates"] = MOST
+        laid.setdefault("train", {})["updates"] = MOST
     _lay(laid, table)
     return laid
 
 
 def of(task: ModuleType) -> Table:
     """The defaults of a task: for all its recipes, then by the kind of what does the work."""
+    return {kind: table for kind, table in _file(task).items() if kind != "fits"}
+
+
+def _file(task: ModuleType) -> Table:
     return _read(Path(str(task.__file__)).with_suffix(".toml"))
 
 
 @cache
 def _read(path: Path) -> Table:
-    found: Table = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    try:
+        return toml.parse(toml.read(path)) if path.is_file() else {}
+    except ValueError as error:
+        raise RecipeError(f"{path}: {error}") from None
 
 
 def main_part(task: ModuleType) -> str:
@@ -91,15 +106,16 @@ def _get(table: Any, key: str) -> Any:
 
 
 def _lay(below: Table, above: Table) -> None:
-    """Put one table on another. A section of another kind covers all that was there."""
+    """Put one table on another. A section of another kind covers all that was there, unless its
+    keys are the same for every kind."""
     for key, value in above.items():
         there = below.get(key)
-        if isinstance(there, dict) and isinstance(value, dict) and _of_one_kind(there, value):
+        if isinstance(there, dict) and isinstance(value, dict) and _one_kind(key, there, value):
             _lay(there, value)
         else:
             below[key] = value
 
 
-def _of_one_kind(below: Table, above: Table) -> bool:
+def _one_kind(section: str, below: Table, above: Table) -> bool:
     kinds = [each["kind"] for each in (below, above) if "kind" in each]
-    return len(kinds) < 2 or kinds[0] == kinds[1]
+    return section in ANY_KIND or len(kinds) < 2 or kinds[0] == kinds[1]

@@ -94,5 +94,6 @@ def _part_or_none(
         who = task.__name__.rpartition(".")[2]
         raise RecipeError(f"{place.of(f'{key}.kind')}: {key}.kind: the task {who} needs one")
     for other in given.keys() - {"kind"}:
-        raise RecipeError(f"{place.of(f'{key}.{other}')}: {key}.{other}: the part is of no kind")
+        full = f"{key}.{other}"
+        raise RecipeError(f"{place.of(full)}: {full}: a part of kind 'none' has no keys")
     return None

@@ -153,7 +153,7 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
             vectors.keep(Path(path), by, embedding.weight.shape[1], folder / VECTORS)
         if weights := transfer.gather(recipe, model, task.sizes):
             checkpoint.save(folder / "start", weights, {})
-        _plan(folder, recipe, task)
+        whole_file.write(folder / manifest.HIDDEN_RECIPE, config.dump(planned(recipe, task)))
     seen = {"used": report.used, "skipped": dict(report.counts), "report": report.summary()}
     for name, value in {"data": seen | {"findings": found}, "environment": environment()}.items():
         written = checked.written(value, indent=1)
@@ -161,12 +161,10 @@ def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | N
     manifest.seal(folder)
 
 
-def _plan(folder: Path, recipe: Recipe, task: Task) -> None:
-    """Say in the run's recipe how many updates its limits and intervals are."""
-    train = recipe.train
-    epoch = sum(1 for _ in first_epoch(task.batches(recipe.seed))) if train.epochs else 0
-    planned = replace(recipe, train=train.planned(epoch))
-    whole_file.write(folder / manifest.HIDDEN_RECIPE, config.dump(planned))
+def planned(recipe: Recipe, task: Task) -> Recipe:
+    """The recipe as a run of it has it: with all limits and intervals in updates."""
+    epoch = sum(1 for _ in first_epoch(task.batches(recipe.seed))) if recipe.train.epochs else 0
+    return replace(recipe, train=recipe.train.planned(epoch))
 
 
 def pretrained(recipe: Recipe, task: Task, model: Model) -> tuple[str, Embedding, Tokenizer] | None:

@@ -32,12 +32,12 @@ class Hypothesis(NamedTuple):
     """What may be written for one sentence."""
 
     tokens: tuple[int, ...]
-    """Without the start and the end symbol; a forced prefix included."""
+    """Without the start and the end token; a forced prefix included."""
     score: float
-    """Σ log p / nᵅ over the n tokens written: the tokens, the end symbol if finished, and what
+    """Σ log p / nᵅ over the n tokens written: the tokens, the end token if finished, and what
     the request says was written before."""
     log_probs: tuple[float, ...]
-    """One for each token, and the end symbol's last if finished."""
+    """One for each token, and the end token's last if finished."""
     finished: bool
     """False if it was stopped at its cap."""
 
@@ -51,7 +51,7 @@ class Request:
     end: int
     """The token that finishes a hypothesis; within a prefix it is a token like any other."""
     caps: Int[Tensor, "B"] | Rows[int]
-    """The largest number of tokens for each sentence, prefix included; the end symbol has no place
+    """The largest number of tokens for each sentence, prefix included; the end token has no place
     after the last of them."""
     prefixes: tuple[tuple[int, ...], ...] | None = None
     """What each sentence must begin with; it is cut at the cap."""

@@ -41,7 +41,7 @@ class Config:
     nbest: Few = 1
     """How many hypotheses are given for each sentence."""
     min_length: LengthOrZero = 0
-    """At least this many tokens before the end symbol; a prompt does not count."""
+    """At least this many tokens before the end token; a prompt does not count."""
     patience: Factor = 1.0
     """A sentence is done with beams · patience finished hypotheses; without effect where α = 0."""
 

@@ -33,7 +33,7 @@ class Config:
     """Always the most probable next token."""
 
     min_length: LengthOrZero = 0
-    """At least this many tokens before the end symbol; a prompt does not count."""
+    """At least this many tokens before the end token; a prompt does not count."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -115,7 +115,7 @@ class Texts(Sentence):
 def _cut(
     written: list[int], values: list[float], cap: int, forced: int, before: float, end: int
 ) -> Hypothesis:
-    """What was written for a sentence, up to its end symbol, its cap or the last step."""
+    """What was written for a sentence, up to its end token, its cap or the last step."""
     finished = end in written[forced:cap]
     length = written.index(end, forced) if finished else min(max(cap, 0), len(written))
     kept = tuple(values[: length + finished])

@@ -29,7 +29,7 @@ class Config:
     samples: Few = 1
     """How many hypotheses are drawn for each sentence."""
     min_length: LengthOrZero = 0
-    """At least this many tokens before the end symbol; a prompt does not count."""
+    """At least this many tokens before the end token; a prompt does not count."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

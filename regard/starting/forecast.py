@@ -204,6 +204,8 @@ def season(values: NDArray[np.float64], step: Step | None) -> int:
     correlation of changes; 0 if nothing does."""
     length = len(values)
     changes = np.diff(values[: int(0.7 * length)], axis=0)
+    if not len(changes):
+        return 0
     changes = (changes - changes.mean(0)) / (changes.std(0) + 1e-12)
     most = min(400, len(changes) // 3)
     alike = np.array(

@@ -155,6 +155,8 @@ def _places(
     path: Path, width: int, given: Sequence[str], rows: Sequence[Sequence[list[str]]]
 ) -> tuple[int, int, Sequence[str]]:
     """Where word and tag stand, from 0, and how a recipe says so."""
+    if suffix(path) == ".conllu" and width != len(CONLLU):
+        raise UserError(f"{path}: CoNLL-U has {len(CONLLU)} columns, not {width}: call it .conll")
     if suffix(path) == ".conllu" and {*given} <= {*CONLLU}:
         word, tag = (*("form", "upos")[: 2 - len(given)], *given)[:2]
         return CONLLU.index(word), CONLLU.index(tag), given

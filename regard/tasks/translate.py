@@ -91,7 +91,7 @@ def check(recipe: Recipe) -> None:
     if recipe.train.patience and not config.held_out.has(config.data, "validation"):
         raise RecipeError(
             "train.patience: it counts validations, but there are none: name data.validation, "
-            "or give held_out.validation a share"
+            "or set held_out.validation"
         )
     check_choices(config.output.choices != "", config.search)
     pairs.check_files(config.data)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from tyro.conf import arg
 
+from regard import interop
 from regard.console import streams
 from regard.recipe import checked
 
@@ -33,10 +34,10 @@ Parts = Annotated[Path | None, arg(help=MINE, help_behavior_hint="")]
 Part = Literal["train", "validation", "test"]
 Search = Literal["beam", "greedy", "sample"]
 Engine = Annotated[
-    Literal["auto", "torch", "ctranslate2"],
+    interop.Engine,
     arg(help="What searches: auto takes CTranslate2 where it does the same as torch."),
 ]
-Quantization = Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"]
+Quantization = interop.Quantization
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -167,11 +167,13 @@ def of_task(task: str) -> Iterator[Section]:
             if section.header == main and section.kind and key.name != "kind":
                 usual = everywhere.get(f"{main}.kind") == section.kind
                 default = any_kind if usual else key.default
+                by_kind = {k: v for k, v in by_kind.items() if section.kind in k.split("-")}
                 if section.kind in by_kind:
-                    default = _shown(by_kind[section.kind])
+                    default = _shown(by_kind.pop(section.kind))
             else:
-                others = ", ".join(f"{kind}: {_shown(value)}" for kind, value in by_kind.items())
-                default = f"{any_kind} ({others})" if others else any_kind
+                default = any_kind
+            others = ", ".join(f"{kind}: {_shown(value)}" for kind, value in by_kind.items())
+            default = f"{default} ({others})" if others else default
             keys.append(key._replace(default=default))
         yield section._replace(keys=keys)
 
@@ -275,12 +277,15 @@ def as_markdown(task: str) -> str:
 
 
 def _defaults(task: ModuleType) -> list[str]:
-    """A table of the defaults that a task has by the kind of its model."""
+    """A table of the defaults that a task has by the kinds of its model and tokenizer."""
     tables = {kind: flat(table) for kind, table in defaults.of(task).items()}
     if not tables:
         return []
     part, names = defaults.main_part(task), dict.fromkeys(k for t in tables.values() for k in t)
-    heads = [f'`{part}.kind = "{kind}"`' for kind in list(tables)[1:]]
+    known, heads = kinds(f"{part}s"), []
+    for name in list(tables)[1:]:
+        of = (("tokenizer", part)[kind in known] + f'.kind = "{kind}"' for kind in name.split("-"))
+        heads.append(", ".join(f"`{key}`" for key in of))
     lines = [f"| default of | any | {' | '.join(heads)} |", "|---" * (len(tables) + 1) + "|"]
     for name in names:
         cells = (_code(_shown(table[name])) if name in table else "" for table in tables.values())

@@ -44,7 +44,7 @@ class Row:
     """finished, training, unfinished, preparing or damaged."""
     update: int | None = None
     updates: int | None = None
-    """That the recipe asks for; None where epochs or minutes decide."""
+    """That the recipe asks for; None where minutes or tokens decide."""
     metric: str = ""
     best: float | None = None
     """The best validation."""
@@ -140,7 +140,7 @@ def _of_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
     names = [Path(str(each)).name or str(each) for each in files]
     updates = train.get("updates")
     counted = type(updates) is int and 0 < updates < ENDLESS
-    ends = any(train.get(key) for key in ("epochs", "minutes", "tokens"))
+    ends = any(train.get(key) for key in ("minutes", "tokens"))  # epochs are updates by now
     return {
         "task": _printable(str(recipe.get("task", ""))),
         "data": _printable(", ".join(names[:2]) + (", …" if len(names) > 2 else "")),
@@ -203,7 +203,7 @@ def _last_update(folder: Path, saved: int) -> int:
     with suppress(OSError), (folder / "metrics.jsonl").open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
         for line in reversed(file.read().splitlines()):
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 record = json.loads(line)
                 if isinstance(record, dict) and type(record.get("update")) is int:
                     return max(saved, int(record["update"]))

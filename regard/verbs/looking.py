@@ -21,6 +21,7 @@ from regard.verbs.common import (
     unfinished_key,
     whole_file,
 )
+from regard.verbs.sources import is_there
 
 
 def inspect(
@@ -96,7 +97,7 @@ def inspect(
         say(seen.as_dict() | mark) if json else display.columns(*seen.table())
         return
     for text in texts:
-        if len(text) < 200 and (Path(text) / "manifest.json").is_file():
+        if is_there(Path(text) / "manifest.json"):
             raise UserError(f"{text} is a run, not a text: to show it as well, say --with {text}")
     if opened.task.reads_files:
         texts = tuple(whole_file(Path(text)) for text in texts)

@@ -4,12 +4,17 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from regard.errors import RecipeError
 from regard.recipe import config
+from regard.recipe.values import Range, check
 from regard.runs import Run, state
+from regard.runs.creation import planned
 from regard.train.checkpoint import Checkpoint
+
+MOST = 1000
+"""Seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +47,9 @@ class Spread:
 
 def folders(base: Path, first: int, count: int) -> dict[int, Path]:
     """{seed: folder}: runs/x-seed1, runs/x-seed2, …"""
-    if count < 2:
-        raise RecipeError(f"seeds: {count}: give 2 or more")
+    check("seeds", count, Annotated[int, Range(2, MOST)])
+    if not base.name:
+        raise RecipeError(f"to: {base} has no name that could be followed by -seed{first}")
     return {n: base.with_name(f"{base.name}-seed{n}") for n in range(first, first + count)}
 
 
@@ -63,9 +69,11 @@ def train(
     first = config.load(recipe, overrides).seed
     found = folders(to or state.RUNS / state.name_of(recipe), first, count)
     changes = {seed: (*overrides, f"seed={seed}") for seed in found}
+    recipes = {seed: config.load(recipe, changes[seed]) for seed in found}
     there = {seed for seed, folder in found.items() if (folder / "recipe.toml").is_file()}
     for seed in sorted(there):
-        if Run(found[seed]).recipe != config.load(recipe, changes[seed]):
+        run = Run(found[seed])
+        if run.recipe.task != recipes[seed].task or run.recipe != planned(recipes[seed], run.task):
             raise RecipeError(f"{found[seed]} is a run of another recipe: give another --to")
     for seed, folder in found.items():
         if seed not in there:

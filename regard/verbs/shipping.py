@@ -1,10 +1,10 @@
 """The verb that ships a model: export."""
 
 from pathlib import Path
-from typing import Literal
 
 from tyro.conf import Positional
 
+from regard.interop import Form
 from regard.verbs.common import (
     Checkpoint,
     Flag,
@@ -22,7 +22,7 @@ def export(
     run: Positional[Folder],
     folder: Positional[Path],
     *,
-    to: Literal["auto", "onnx", "ctranslate2"] = "auto",
+    to: Form = "auto",
     quantization: Quantization = "float32",
     shortlist: Flag = False,
     checkpoint: Checkpoint = "final",

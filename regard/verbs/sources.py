@@ -92,7 +92,7 @@ def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
     if given is None or given == "-":
         return Source(format="text" if format == "auto" else format)
     path = Path(given)
-    if _is_there(path) or _looks_like_a_file(given):
+    if is_there(path) or _looks_like_a_file(given):
         try:
             readers.check(path)
         except UserError as error:
@@ -105,7 +105,8 @@ def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
     return Source(text=given)
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Whether it is a path at all, and of something."""
     try:
         return path.exists()
     except (OSError, ValueError):  # longer than any name, or with a NUL
@@ -115,7 +116,7 @@ def _is_there(path: Path) -> bool:
 def _looks_like_a_file(text: str) -> bool:
     if len(text.encode("utf-8", "replace")) > LONGEST or "\n" in text or "\0" in text:
         return False
-    inside = "/" in text and not re.search(r"\s", text) and _is_there(Path(text).parent)
+    inside = "/" in text and not re.search(r"\s", text) and is_there(Path(text).parent)
     return bool(KNOWN.search(text) or NAME.fullmatch(text)) or inside
 
 

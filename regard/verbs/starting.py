@@ -70,11 +70,7 @@ def new(
         draft = starting.of(task).look(asked, place.parent)
     head = _head(draft, words, place)
     found = [] if quick else _measured(starting.written(draft, head), place)
-    hours = sum(each.value or 0.0 for each in found if each.code == "cost.time") / HOUR
-    if hours > 1:
-        draft = starting.shortened(draft, 1 / hours)
-        what = f"about an hour; as many epochs as would suit the data take {hours:.1f} hours"
-        found = [replace(e, what=what) if e.code == "cost.time" else e for e in found]
+    draft, found = _in_an_hour(draft, found)
     streams.put(place, starting.written(draft, head).encode())
     _report(draft, task, place, found, as_json=json)
 
@@ -82,6 +78,7 @@ def new(
 def _named(words: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
     """The task, if the first word is one and no file, and the files."""
     from regard.data.readers import check
+    from regard.recipe.toml import NO_TEXT
     from regard.starting import of
 
     task = ""
@@ -93,6 +90,8 @@ def _named(words: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
     files = tuple(map(Path, words))
     for file in files:
         check(file)
+        if NO_TEXT.search(str(file.resolve())):
+            raise UserError(f"{file}: no recipe can hold this name: rename the file, in UTF-8")
     return task, files
 
 
@@ -122,6 +121,26 @@ def _measured(text: str, place: Path) -> "list[Finding]":
     table["data"]["folder"] = str(place.parent.resolve())
     with display.waiting("measuring two updates"):
         return front.doctor(table, to=Path("runs") / place.stem)
+
+
+def _in_an_hour(draft: "Draft", found: "list[Finding]") -> "tuple[Draft, list[Finding]]":
+    """With as many epochs as an hour has room for, one at least, and what these take."""
+    from regard.starting import shortened
+
+    hours = sum(each.value or 0.0 for each in found if each.code == "cost.time") / HOUR
+    shorter = shortened(draft, 1 / hours) if hours > 1 else draft
+    before, after = _epochs(draft), _epochs(shorter)
+    if after == before:
+        return draft, found
+    taken = hours * after / before
+    short = "about an hour" if taken <= 1 else f"about {taken:.1f} hours"
+    what = f"{short}; the {before} epochs that would suit the data take {hours:.1f} hours"
+    return shorter, [replace(e, what=what) if e.code == "cost.time" else e for e in found]
+
+
+def _epochs(draft: "Draft") -> int:
+    keys = (key for section in draft.sections for key in section.keys)
+    return next(int(key.value) for key in keys if key.name == "epochs")
 
 
 def _report(

@@ -464,7 +464,7 @@ def test_the_command_line(trained: Predictor, capsys: pytest.CaptureFixture[str]
     assert len(capsys.readouterr().out.splitlines()) == 150
     with pytest.raises(SystemExit):
         cli.main(["predict", run, str(tmp_path / "in.txt"), "--beams", "3"])
-    assert "beams: the task classify searches for nothing" in capsys.readouterr().err
+    assert "beams: the task classify has no search" in capsys.readouterr().err
 
 
 def test_a_batch_knows_its_targets(folder: Path, tmp_path: Path):

@@ -163,7 +163,7 @@ def test_a_part_that_the_task_can_do_without(tmp_path: Path):
         (
             "two_heads",
             {"heads": {"first": {"kind": "none", "dropout": 0.5}}},
-            "model.heads.first.dropout: the part is of no kind",
+            "model.heads.first.dropout: a part of kind 'none' has no keys",
         ),
         ("two_heads", {"heads": {"x": 3}}, "model.heads.x: 3 (int) given, wanted: "),
         ("two_heads", {"towers": {}}, "model.towers: no such key"),

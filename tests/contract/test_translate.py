@@ -254,7 +254,7 @@ def test_a_line_that_cannot_be_read_keeps_its_place_in_evaluation(tmp_path: Path
 def test_all_of_a_prefix_comes_out_however_long(predictor: regard.Predictor):
     forced = " ".join(["Haus", "Baum"] * 40)
     assert predictor.predict(["ka"], prefixes=[forced])[0].startswith(forced)
-    with pytest.raises(RecipeError, match="length: 80 tokens, but what is forced has 80"):
+    with pytest.raises(RecipeError, match="length: 80 tokens, but the prefix has 80 already"):
         predictor.predict(["ka"], prefixes=[forced], length=80)
 
 

@@ -295,7 +295,7 @@ def test_what_nothing_depends_on(
         if name == "manifest.json":
             assert (run / name).read_bytes() == (half / "run" / name).read_bytes()
         shutil.rmtree(run)
-        tally("damaged records: told, training went on", 1)
+        tally("damaged records: reported, training went on", 1)
 
 
 def test_another_runs_tokenizer_is_noticed_where_a_model_is_shipped(half: Path, tmp_path: Path):

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.translation import collate
-from regard.interop import conversion, ctranslate2
-from regard.interop.conversion import Quantization, int8, names
+from regard.interop import Quantization, conversion, ctranslate2
+from regard.interop.conversion import int8, names
 from regard.interop.ctranslate2 import Engine
 from regard.model import Model, build
 from regard.recipe.config import Recipe

@@ -70,7 +70,8 @@ def test_an_unfinished_run_and_one_that_trains(runs: Path):
     assert only(runs).update == 20
 
 
-def test_no_number_of_updates_where_minutes_or_epochs_end_a_run(runs: Path):
+def test_no_number_of_updates_where_minutes_end_a_run(runs: Path):
+    assert listing._of_recipe({"train": {"updates": 50, "epochs": 2.0}})["updates"] == 50
     assert listing._of_recipe({"train": {"updates": 50, "minutes": 3}})["updates"] is None
     assert listing._of_recipe({"train": {"updates": 10**9}})["updates"] is None
     assert listing._of_recipe({"train": {"updates": 50}})["updates"] == 50

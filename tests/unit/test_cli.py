@@ -170,6 +170,7 @@ def test_a_wrong_call_is_told_what_is_right(arguments: tuple[str, ...], hint: st
         (("compare", "RUN", "FOLDER", "--samples", "9" * 30), 2, "must be ≥ 1 and ≤ 1,000,000"),
         (("predict", "RUN", "--prefix", "\udcff"), 1, r"prefixes[0]: '\udcff' has '\udcff'"),
         (("inspect", "RUN", "\udcff"), 1, r"texts[0]: '\udcff' has '\udcff'"),
+        (("inspect", "RUN", "中" * 100, "--length", "0"), 2, "length: 0 must be ≥ 1"),
         (("inspect", "RUN", "ka", "--length", "9" * 30), 2, "must be ≥ 1 and ≤ 10,000,000"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def read(task: str, *changes: str) -> config.Recipe:
 
 def of_kinds() -> Iterator[tuple[str, str]]:
     for task in DATA:
-        tables = set(defaults.of(module("tasks", task))) - {"all"}
+        tables = set(defaults.of(module("tasks", task))) & {*kinds("encoders"), *kinds("decoders")}
         yield from ((task, kind) for kind in sorted(tables))
 
 
@@ -57,7 +58,10 @@ def test_every_kind_that_has_defaults_is_a_recipe_without_any_other_key(task: st
 
 @pytest.mark.parametrize("task", DATA)
 def test_all_defaults_are_keys_of_the_task(task: str):
-    assert {"all"} < set(defaults.of(module("tasks", task))) <= {"all", *kinds("encoders")}
+    names = {"all"} | {
+        each for name in defaults.of(module("tasks", task)) for each in name.split("-")
+    }
+    assert names <= {"all", "character", *kinds("encoders")} and len(names) > 1
     read(task)
 
 
@@ -99,6 +103,36 @@ def test_a_recipe_that_names_a_set_alone_has_its_parts():
         config.recipe({"task": "translate", "data": {"set": ["multi30k"]}})
 
 
+def test_the_kinds_of_tokenizer_and_encoder_decide_together():
+    spelt = read("translate", "tokenizer.kind=character")
+    assert (spelt.model.encoder.kind, spelt.model.decoder.kind) == ("rnn", "rnn")
+    assert (spelt.model.encoder.config.layers, spelt.model.encoder.config.dropout) == (2, 0.1)
+    assert (spelt.task.batch.tokens, spelt.train.updates) == (1024, 24000)
+    words = read("translate", "model.encoder.kind=rnn")
+    assert (words.model.encoder.config.layers, words.task.batch.tokens) == (1, 2048)
+    other = read("translate", "tokenizer.kind=character", "model.encoder.kind=transformer")
+    assert other.model == read("translate").model and other.train == read("translate").train
+
+
+def test_a_kind_that_is_named_has_its_own_defaults():
+    reader = read("classify", "model.encoder.kind=transformer").model.encoder.config
+    assert (reader.layers, reader.heads, reader.feedforward, reader.norm) == (2, 4, 256, "pre")
+    assert read("classify", "model.encoder.kind=rnn").model.encoder.config.layers == 1
+    patches = read("forecast", "model.encoder.kind=transformer").model.encoder.config
+    assert (patches.layers, patches.position, patches.limit) == (3, "learned", 64)
+
+
+def test_a_part_of_another_kind_has_none_of_the_defaults_of_the_usual_one():
+    with pytest.raises(RecipeError, match=r"model\.head\.kind: 'tags' is not for the task"):
+        read("classify", "model.head.kind=tags")  # not: no such key as model.head.pooling
+
+
+def test_another_schedule_or_optimizer_keeps_rate_and_warmup():
+    made = read("classify", "train.schedule.kind=linear", "train.optimizer.kind=adamw").train
+    assert (made.schedule.kind, made.schedule.warmup) == ("linear", 0.05)
+    assert (made.optimizer.kind, made.optimizer.learning_rate) == ("adamw", 0.01)
+
+
 def test_a_limit_that_is_named_is_the_only_one():
     assert read("tag").train.epochs == 20
     assert read("tag", "train.updates=7").train.epochs == 0
@@ -114,6 +148,26 @@ def test_a_limit_that_is_named_is_the_only_one():
     assert pieces.model.input.kind == "tokens"
     assert read("tag").model.head.config.crf
     assert not read("tag", "labels.kind=real").model.head.config.crf
+
+
+def test_a_default_goes_only_where_it_would_not_fit():
+    words = read("tag", "tokenizer.kind=word", "model.input.dropout=0.1")
+    assert words.task.characters
+    assert (words.model.input.kind, words.model.input.config.dropout) == ("words", 0.1)
+    assert read("tag", "model.input.kind=characters").task.characters
+    assert read("classify", "tokenizer.kind=bpe").model.input.kind == "ngrams"
+    assert read("classify", "labels.kind=several", "labels.separator=|").train.metric == "accuracy"
+    assert read("tag", "labels.kind=tags").train.metric == "accuracy"
+    assert read("tag", "labels.kind=real").train.metric == "nll"
+
+
+@pytest.mark.parametrize("text", ["[all", "[all]\nx = " + "1" * 5000])
+def test_a_file_of_defaults_that_is_no_toml_is_named(tmp_path: Path, text: str):
+    (tmp_path / "mine.toml").write_text(text)
+    task = ModuleType("mine")
+    task.__file__ = str(tmp_path / "mine.py")
+    with pytest.raises(RecipeError, match=r"mine\.toml: "):
+        defaults.under({}, task)
 
 
 def test_limits_and_intervals_become_updates():

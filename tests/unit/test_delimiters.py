@@ -79,7 +79,7 @@ def test_a_delimiter_that_is_given_is_taken(tmp_path):
          "data.delimiter = 'semicolon'"),
         ("a\tb\tc\nd\te\tf\n", {}, r"3 columns instead of 2 \(source, target\).*\[1, 2\]"),
         ("a\tb\nc\td\n", {"columns": (1, 5)}, "there is no column 5: the line has 2"),
-        ("no columns\nat all\n", {}, "1 plain text files for the 2 columns source, target"),
+        ("no columns\nat all\n", {}, "1 plain text file for the 2 columns source, target"),
         ('{"source": "a", "target": "b"}\n', {"columns": (1, 2)}, "JSONL: its columns go by key"),
     ],
 )  # fmt: skip

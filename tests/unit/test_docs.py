@@ -333,15 +333,27 @@ def test_the_table_of_rooms_is_the_tree():
     package = PROJECT / "regard"
     for folder in sorted(path for path in package.iterdir() if (path / "__init__.py").is_file()):
         stems = {f.stem for f in folder.glob("*.py")} - {"__init__"}
-        if folder.name == "verbs":
-            continue
-        told = rooms[f"{folder.name}/"]
-        named = set(re.findall(r"\w+", told))
+        named = set(re.findall(r"\w+", rooms[f"{folder.name}/"]))
         assert stems <= named, folder.name
         assert {name for name in named if "_" in name} <= stems, folder.name
     root = {f.name for f in package.glob("*.py")} - {"__main__.py"}
     assert not {name for name in root if name not in rooms[""]}
     assert set(re.findall(r"\b\w+\.py\b", rooms[""])) <= root
+
+
+def test_each_hop_of_the_data_is_a_function_of_its_files():
+    text = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    way = text.partition("## The way of the data")[2].partition("**To add a part**")[0]
+    hops = re.findall(r"^\| [^|]+ \| ([^|]+\.py`) \| ([^|]+) \|$", way, re.M)
+    assert len(hops) > 15
+    for files, functions in hops:
+        defined: set[str] = set()
+        for name in re.findall(r"`([\w/]+\.py)`", files):
+            path = PROJECT / "regard" / name
+            source = path.read_text(encoding="utf-8")
+            defined |= {path.stem, *re.findall(r"^ *(?:def|class) (\w+)", source, re.M)}
+        asked = set(re.findall(r"\w+", functions))
+        assert asked <= defined, f"{files}: {asked - defined}"
 
 
 # Figures

@@ -17,6 +17,7 @@ from regard.console.tables import Block, as_html, as_text
 from regard.door import progress
 from regard.door.results import Exported, Findings, Page, Predictions
 from regard.errors import RecipeError
+from regard.recipe import config
 from regard.tasks import Prediction
 
 NAMES = ["compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train"]
@@ -242,7 +243,7 @@ def test_a_notebook_shows_progress(notebook: list[str], place: Path, monkeypatch
 
 
 def test_progress_is_silent_elsewhere_unless_asked_for(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(place)
     assert not progress.in_notebook()
@@ -253,6 +254,10 @@ def test_progress_is_silent_elsewhere_unless_asked_for(
     assert progress.planned("mine.toml", ["train.updates=7"], None) == 7
     assert progress.planned("mine.toml", ["train.minutes=1"], None) is None
     assert progress.planned("nowhere.toml", [], None) is None
+    assert progress.planned("mine.toml", ["train.epochs=3"], None) is None
+    made = config.load(Path("mine.toml"), ["train.epochs=3", "train.updates=9"])
+    (tmp_path / "recipe.toml").write_text(config.dump(made))
+    assert progress.planned(None, [], tmp_path) == 9  # a run has its epochs in updates
 
 
 def test_what_comes_from_data_is_text(notebook: list[str]):

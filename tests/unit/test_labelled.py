@@ -211,7 +211,7 @@ def test_a_share_that_draws_nothing_is_refused_when_it_is_wanted(tmp_path):
     """Training has no use for a test part; evaluation has."""
     plan = prepared(tmp_path, test=1e-9)
     with pytest.raises(
-        UserError, match=r"^held_out.test: no example is drawn: take a larger share$"
+        UserError, match=r"^held_out.test: no example is drawn: take a larger fraction$"
     ):
         plan.whole("test", Policy())
     with pytest.raises(UserError, match=r"^held_out.validation: no example is drawn: take a"):
@@ -221,7 +221,7 @@ def test_a_share_that_draws_nothing_is_refused_when_it_is_wanted(tmp_path):
 def test_a_share_of_what_has_files_is_refused():
     with pytest.raises(RecipeError, match=r"held_out.test: data.test names files"):
         ByContent(test=0.1).check(data(test=("test.tsv",)))
-    with pytest.raises(RecipeError, match=r"validation: with test it leaves nothing"):
+    with pytest.raises(RecipeError, match=r"validation: with test it must be below 1"):
         ByContent(validation=0.5, test=0.5)
 
 

@@ -332,7 +332,7 @@ def test_a_file_without_permission_is_named(tmp_path):
 
 def test_files_that_do_not_fit_the_columns_are_refused(tmp_path):
     plain, table = put(tmp_path, "a.txt", "a\n"), put(tmp_path, "a.tsv", "a\tb\n")
-    with pytest.raises(UserError, match="1 plain text files for the 2 columns source, target"):
+    with pytest.raises(UserError, match="1 plain text file for the 2 columns source, target"):
         rows(plain)
     with pytest.raises(UserError, match=r"give one \.tsv file"):
         rows(plain, table)

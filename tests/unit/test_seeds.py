@@ -22,8 +22,11 @@ from tests import corpus
 def test_folders_are_named_by_their_seed():
     found = folders(Path("runs/x"), 4, 2)
     assert found == {4: Path("runs/x-seed4"), 5: Path("runs/x-seed5")}
-    with pytest.raises(RecipeError, match="seeds: 1: give 2 or more"):
-        folders(Path("runs/x"), 1, 1)
+    for count in (1, 10**9):
+        with pytest.raises(RecipeError, match=f"seeds: {count} must be ≥ 2 and ≤ 1,000"):
+            folders(Path("runs/x"), 1, count)
+    with pytest.raises(RecipeError, match=r"to: \. has no name"):
+        folders(Path(), 1, 2)
 
 
 def test_mean_and_deviation_by_hand():
@@ -92,9 +95,12 @@ def test_both_kinds_of_noise_must_be_exceeded():
     assert unknown.clear and "lines" not in str(unknown)
 
 
-def test_seeds_are_trained_once_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("limit", ["updates=2", "epochs=0.2"])
+def test_seeds_are_trained_once_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: str
+):
     recipe = corpus.write(tmp_path / "corpus")
-    words = ["train", str(recipe), "train.updates=2", "--to", str(tmp_path / "x"), "--seeds", "2"]
+    words = ["train", str(recipe), f"train.{limit}", "--to", str(tmp_path / "x"), "--seeds", "2"]
     cli.main(words)
     assert "2 seeds: " in capsys.readouterr().err
     made = sorted(tmp_path.glob("x-seed*"))
@@ -107,5 +113,5 @@ def test_seeds_are_trained_once_and_kept(tmp_path: Path, capsys: pytest.CaptureF
     found = json.loads(capsys.readouterr().out)
     assert [*found["seeds"]] == [f"{tmp_path / 'x'} (2 seeds)"]
     with pytest.raises(SystemExit):
-        cli.main([*words, "train.updates=3"])
+        cli.main([*words, "train.clip=3"])
     assert "x-seed3 is a run of another recipe" in capsys.readouterr().err

@@ -201,10 +201,10 @@ def test_parts_are_numbers_of_rows_or_shares(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"train": 0.9, "validation": 0.1, "test": 0.1}, "shares"),
-        ({"train": 100.5}, "neither a share nor a number"),
+        ({"train": 0.9, "validation": 0.1, "test": 0.1}, "fractions of train"),
+        ({"train": 100.5}, "neither a fraction nor a whole number"),
         ({"variables": ("date",)}, "column of times"),
-        ({"variables": ("a", "a")}, "twice"),
+        ({"variables": ("a", "a")}, "only once"),
         ({"delimiter": ", "}, "one character"),
         ({"delimiter": '"'}, "one character"),
         ({"time": "", "order": "sort"}, r"order: .*data\.time"),

@@ -72,7 +72,7 @@
     const count = reading.said.length;
     const at = right.findIndex((n) => n >= 0.8 * count);
     if (at < 0 || at === layers.length - 1) return null;
-    return ["After ", link(layers[at].layer, "lens"), ` of ${layers.at(-1).layer}, ${right[at]} of ${count} outputs are already what is said in the end.`];
+    return ["After ", link(layers[at].layer, "lens"), ` (the last is ${layers.at(-1).layer}), ${right[at]} of ${count} tokens are already those of the output.`];
   }
 
   // What was read that did most for what was said: known when its numbers are unpacked.
