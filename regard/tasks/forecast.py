@@ -173,10 +173,9 @@ class Task:
         if not self.plan.has("validation"):
             return {}
         head: Any = model.head
-        reach, level = self.config.intervals.reach, self.config.intervals.level
-        found = self.judge(model, "validation", self.window.steps)
-        shared = self.window.independent and not self.restless
-        far = conformal(found.distance().abs(), level, shared=shared)
+        shared, intervals = self.window.independent and not self.restless, self.config.intervals
+        found, reach = self.judge(model, "validation", self.window.steps), intervals.reach
+        far = conformal(found.distance().abs(), intervals.level, shared=shared)
         factor = (far / reach).clamp(min=1e-6)  # (1, T, C), or (1, T, 1)
         with torch.no_grad():
             head.deviation.mul_(windows.fold(factor, self.window).flatten().to(head.deviation))
@@ -239,10 +238,9 @@ class Task:
     def evaluate(
         self, model: Model, part: str, search: Part, *, batch: int = 64, samples: int = 0
     ) -> tuple[dict[str, Score], list[Prediction]]:
-        """Errors on every window of a part, in standardised values, and how many values lie in
-        their intervals. The predictions are those of windows whose futures do not overlap; a
-        picture of the last one is put into the run's folder. With `samples`, scores have
-        bootstrap intervals, where there are enough futures that do not overlap."""
+        """Errors on every window of a part, in standardised values, and how many lie in their
+        intervals; predictions of windows whose futures do not overlap, and a picture of the last in
+        the run's folder. With `samples`, scores have bootstrap intervals, if there are enough."""
         window, intervals = self.window, self.config.intervals
         found = self.judge(model, part, window.horizon, paths=intervals.paths, batch=batch)
         figures = {name: x.numpy() for name, x in found.by_window(intervals.reach).items()}
@@ -254,8 +252,7 @@ class Task:
             samples=samples,
         )
         self._draw(part, found)
-        names = self.past.standard.names
-        shown = Series(names, np.zeros((0, len(names))))
+        shown = Series(self.past.standard.names, np.zeros((0, found.mean.shape[2])))
         chosen = range(0, len(found.mean), window.horizon)
         return scores, [self._prediction(shown, found.mean[n], found.deviation[n]) for n in chosen]
 
@@ -264,13 +261,13 @@ class Task:
         back, intervals, standard = self.window.look_back, self.config.intervals, self.past.standard
         starts = self.stored.starts(part, self.window.horizon)[-1:]
         [last] = self.window.cut(self.stored.values(part), starts, self.window.horizon)
-        normal = found.mean[-1].numpy(), found.deviation[-1].numpy()
+        _, mean, deviation = (each[-1] for each in found)
         with suppress(OSError):
             figure = series_plots.forecast(
                 standard.names,
                 standard.undo(last[:back]),
                 standard.undo(last[back:]),
-                *self.past.ends(*normal, intervals.reach),
+                *self.past.ends(mean.numpy(), deviation.numpy(), intervals.reach),
                 title=f"Forecast and {intervals.level:.0%} interval",
             )
             drawing.save(figure, self.folder / f"forecast-{part}.png")
@@ -286,8 +283,7 @@ class Task:
             before, after = self.past.both(text, then, names)
             known = np.concatenate([self.past.last(before, names[0]), after.values])
             values = torch.from_numpy(self.past.standard.apply(known, " and ".join(names)))
-            densities = self.by(model).log_densities(values.to(model.device))
-            yield scored([density - unit for density in densities])
+            yield scored([d - unit for d in self.by(model).log_densities(values.to(model.device))])
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
@@ -299,5 +295,6 @@ class Task:
         else:
             found, then = self.past.both(text, target, (name, called(target, "target")))
             came = then.values
-        how = self.config.intervals
-        return read(self.by(model), self.past, self.future, found, came, name, how)
+        return read(
+            self.by(model), self.past, self.future, found, came, name, self.config.intervals
+        )

@@ -187,6 +187,7 @@ def test_a_run_says_how_many_updates_its_epochs_are(tmp_path: Path):
     (tmp_path / "a.tsv").write_text("\n".join(lines * 2))
     made = {"task": "translate", "data": {**FILES, "folder": str(tmp_path)}}
     changes = ["batch.sentences=2", "tokenizer.kind=character", "train.epochs=3"]
+    changes.append("train.schedule.warmup=0.1")
     run = Run.create(tmp_path / "run", config.from_table(made, changes))
     epoch = len(list(first_epoch(run.task.batches(1))))
     assert epoch == 8

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -46,7 +46,7 @@ def recipe(count: int = 3, seed: int = 1) -> Recipe:
 
 def sampled(monkeypatch: Any, pairs: Any, count: int = 3, seed: int = 1) -> dict[str, str]:
     monkeypatch.setattr(samples, "watched", lambda folder, fields: pairs)
-    return sampler(recipe(count, seed), Upper(), Path())(None)
+    return sampler(recipe(count, seed), cast("Any", Upper()), Path())(None)
 
 
 def test_inputs_with_what_is_wanted_and_got(monkeypatch: pytest.MonkeyPatch):
@@ -75,7 +75,7 @@ def test_a_task_may_have_its_own(tmp_path: Path):
         def samples(self, model: Any, choose: Any) -> list[Sample]:
             return [Sample("in", str(n), "out") for n in choose(2)]
 
-    found = sampler(recipe(), Own(), tmp_path)(None)
+    found = sampler(recipe(), cast("Any", Own()), tmp_path)(None)
     assert [found["wanted_1"], found["wanted_2"]] == ["0", "1"]
 
 
