@@ -318,8 +318,8 @@ def _p(one: Evaluated, other: Evaluated, quality: str, right: Any, samples: int)
     task: Any = one.predictor.task
     how = task.config.evaluation
     cut = {"tokenize": how.tokenize, "lowercase": how.lowercase}
-    texts = [[lines[0] for lines in each.texts] for each in (one, other)]
-    return verdict.by_texts(*texts, right, quality, samples, **cut)
+    mine, yours = ([lines[0] for lines in each.texts] for each in (one, other))
+    return verdict.by_texts(mine, yours, right, quality, samples, **cut)
 
 
 def _entry(found: Evaluated, samples: int, quality: str | None) -> Entry:

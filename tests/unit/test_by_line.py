@@ -111,7 +111,7 @@ def test_a_better_f1_on_every_line_is_more_than_chance():
         by_line.classes(labels.f1(each, true, "ab"), [[p] for p in zip(each, true, strict=True)])
         for each in said
     ]
-    found = {each.name: each for each in differences(*made, 200)}
+    found = {each.name: each for each in differences(made[0], made[1], 200)}
     assert found["f1"].value == 100 and found["f1"].other == pytest.approx(100 / 3)
     assert all(each.significant and each.better for each in found.values())
 
