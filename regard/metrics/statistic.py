@@ -107,8 +107,8 @@ def accuracy(score: Score, said: Sequence[str], references: Sequence[str]) -> di
     lines = [(float(one == true), 1.0) for one, true in pairs]
     words = [_right_words(one.split(), true.split()) for one, true in pairs]
     for each in (lines, words):
-        right, asked = np.array(each).T
-        made = ratio(score, right, asked, percent)
+        right, counts = np.array(each).T
+        made = ratio(score, right, counts, percent)
         if made.fits():
             return {"accuracy": made}
     return {}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -46,7 +46,8 @@ def recipe(count: int = 3, seed: int = 1) -> Recipe:
 
 def sampled(monkeypatch: Any, pairs: Any, count: int = 3, seed: int = 1) -> dict[str, str]:
     monkeypatch.setattr(samples, "watched", lambda folder, fields: pairs)
-    return sampler(recipe(count, seed), cast("Any", Upper()), Path())(None)
+    task: Any = Upper()
+    return sampler(recipe(count, seed), task, Path())(None)
 
 
 def test_inputs_with_what_is_wanted_and_got(monkeypatch: pytest.MonkeyPatch):
@@ -75,7 +76,8 @@ def test_a_task_may_have_its_own(tmp_path: Path):
         def samples(self, model: Any, choose: Any) -> list[Sample]:
             return [Sample("in", str(n), "out") for n in choose(2)]
 
-    found = sampler(recipe(), cast("Any", Own()), tmp_path)(None)
+    task: Any = Own()
+    found = sampler(recipe(), task, tmp_path)(None)
     assert [found["wanted_1"], found["wanted_2"]] == ["0", "1"]
 
 
