@@ -272,7 +272,8 @@ def findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
             results.print(f"        “{each.example}”")
         if each.advice and each.severity != "note":
             results.print(f"        → {each.advice}")
-    results.print(", ".join(f"{count} {name}" for name, count in totals.items()))
+    said = (f"{counts[name]} {name}{'s' * (counts[name] != 1)}" for name in styles)
+    results.print(", ".join(said))
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:

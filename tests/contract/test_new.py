@@ -9,6 +9,7 @@ import pytest
 
 import regard
 from regard import cli, starting
+from regard.doctor import cost
 from regard.recipe import config
 from regard.recipe.parts import kinds
 from regard.starting import sample
@@ -211,3 +212,13 @@ def test_the_doctor_passes_a_recipe_and_its_cost_is_given(tmp_path, capsys, monk
     assert found["findings"] == []
     assert found["cost"].keys() == {"cost.time", "cost.memory"}
     assert config.load(tmp_path / "wetter.toml").task.data.decimal == ","
+
+
+@pytest.mark.parametrize(("wall", "processor", "epochs"), [(50.0, 0.01, 40), (50.0, 50.0, 1)])
+def test_epochs_are_cut_by_the_work_and_not_by_other_programs(
+    tmp_path, capsys, monkeypatch, wall, processor, epochs
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cost, "_step", lambda job, place: cost.Taken(wall, processor))
+    new(capsys, "language_model", *FILES["crlf"][1](tmp_path))
+    assert config.load(tmp_path / "windows.toml").train.epochs == epochs
