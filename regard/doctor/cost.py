@@ -1,4 +1,4 @@
-"""What training will cost: time and memory from two measured steps on a copy, and the disk."""
+"""What training will cost: time and memory from measured steps on a copy, and the disk."""
 
 import os
 import shutil
