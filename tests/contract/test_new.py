@@ -49,7 +49,7 @@ SEEN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-WARNED = dict.fromkeys(["three_columns", "tabs_in_txt", "parallel"], {"text.case"})
+WARNED = {name: {"text.case"} for name in ("three_columns", "tabs_in_txt", "parallel")}
 """What the doctor warns of: the English side has no capitals, the German one has."""
 
 
