@@ -104,9 +104,8 @@ def _ratio(part: Part) -> Iterator[Finding]:
     spread = max(0.1, 1.4826 * float(np.median(np.abs(logs - centre))))
     odd = np.flatnonzero((np.abs(logs - centre) > FAR * spread) & (np.maximum(*sizes) > 20))
     if len(odd) > max(2, RATIO * len(part)):
-        worst = int(odd[np.abs(logs[odd] - centre).argmax()])
-        what = f"odd ratio of lengths: {part.counted(len(odd), 'pairs')}"
-        yield finding("pairs.ratio", part.sides[0].place(worst), what, _shown(part, worst))
+        what, first = f"odd ratio of lengths: {part.counted(len(odd), 'pairs')}", int(odd[0])
+        yield finding("pairs.ratio", part.sides[0].place(first), what, _shown(part, first))
 
 
 def _copies(part: Part) -> Iterator[Finding]:

@@ -170,7 +170,7 @@ def _script(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]:
     foreign = {c for c in alphabet if script(c) in rare}
     hit = [n for n in _having(side, foreign) if _mostly(side.lines[n], foreign)]
     if total and hit:
-        usual = counts.most_common(1)[0][0].capitalize()
+        usual = _called(counts.most_common(1)[0][0])
         yield part.lines("text.script", side, hit, f"not in {usual} script in the {side.title}")
 
 
@@ -186,6 +186,10 @@ def script(character: str) -> str:
         return ""
     first = unicodedata.name(character, "").partition(" ")[0]
     return "CJK" if first in ("HIRAGANA", "KATAKANA") else first if first in SCRIPTS else ""
+
+
+def _called(name: str) -> str:
+    return "Chinese or Japanese" if name == "CJK" else name.capitalize()
 
 
 def _scripts(side: Side) -> Counter[str]:
@@ -224,7 +228,7 @@ class Form:
         counts = Counter("".join(lines))
         self.case = _case(counts)
         scripts = _scripts(side)
-        self.script = scripts.most_common(1)[0][0].capitalize() if scripts else ""
+        self.script = _called(scripts.most_common(1)[0][0]) if scripts else ""
         apart, glued = (sum(bool(p.search(line)) for line in lines) for p in (APART, GLUED))
         known = apart + glued >= 20
         self.apart = apart / (apart + glued) if known else 0.5

@@ -1,10 +1,10 @@
-"""What training will cost: time and memory from two measured steps on a copy, and the disk."""
+"""What training will cost: time and memory from measured steps on a copy, and the disk."""
 
 import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +26,10 @@ from regard.types import Batches, Position
 
 TRIED = 64
 """Batches that are looked at to find a middle one and the largest."""
-REPEATED = 3
-"""How often a short step is measured; the quickest counts."""
+REPEATED, ENOUGH = 5, 1.0
+"""How often a short step is measured, and for how many seconds; the quickest counts."""
+BUSY = 1.5
+"""From so many times the time of a free machine on, other programs are mentioned."""
 FLOAT = 4
 """Bytes of a number."""
 MOMENTS = 2
@@ -87,11 +89,7 @@ def _measured(run: Run) -> Iterator[Finding]:
     alone = replace(job.config, updates=1, accumulate=1, validate_every=0, patience=0, save_every=2)
     job = replace(job, config=alone, record=records.append)
     plan = _plan(job.batches)
-    _step(job, plan.middle)  # the first step prepares much that later ones have
-    taken = [_step(job, plan.middle)]
-    while len(taken) < REPEATED and sum(taken) < 1:  # other work may have been in the way of one
-        taken.append(_step(job, plan.middle))
-    seconds = min(taken)
+    step = _seconds(job, plan.middle)
     with Peak() as peak:
         _step(job, plan.largest)
     free = budget.free(settings.device)
@@ -101,8 +99,10 @@ def _measured(run: Run) -> Iterator[Finding]:
     yield replace(finding("cost.memory", "model", f"{what}{left}"), value=float(peak.bytes))
     if any(record["kind"] == "refused" for record in records):
         yield finding("cost.loss", "train", "the loss or its gradient is not finite at the start")
-    each = seconds * settings.accumulate * plan.share
-    text, total = _forecast(settings, plan, each)
+    many = settings.accumulate * plan.share
+    text, total = _forecast(settings, plan, step.free * many)
+    if (now := total * step.wall / max(1e-9, step.free)) > BUSY * total:
+        text += f"; {_time(now)} beside the other programs that run at present"
     yield replace(finding("cost.time", "train", text), value=total)
 
 
@@ -122,15 +122,51 @@ def _forecast(settings: Any, plan: Plan, each: float) -> tuple[str, float]:
     return text, updates * each
 
 
-def _step(job: Job, place: Position) -> float:
-    """One real update (forward, backward, clipping, Adam); its seconds."""
-    start = time.perf_counter()
+def _seconds(job: Job, place: Position) -> "Taken":
+    """On the clock with all threads; on the processor with one, since threads that wait for each
+    other may count as busy."""
+    found = quickest(lambda: _step(job, place))
+    if job.device.type != "cpu" or job.config.threads == 1 or found.wall > ENOUGH:
+        return found
+    alone, threads = replace(job, config=replace(job.config, threads=1)), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return Taken(found.wall, quickest(lambda: _step(alone, place)).processor)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def quickest(step: "Callable[[], Taken]") -> "Taken":
+    """Of several measurements: other work may have been in the way of one."""
+    step()  # the first one prepares much that later ones have
+    taken = [step()]
+    while len(taken) < REPEATED and sum(each.wall for each in taken) < ENOUGH:
+        taken.append(step())
+    return Taken(*map(min, zip(*taken, strict=True)))
+
+
+def _step(job: Job, place: Position) -> "Taken":
+    """One real update (forward, backward, clipping, Adam)."""
+    start, worked = time.perf_counter(), time.process_time()
     fit(job, Progress(position=place))
     if job.device.type == "cuda":  # it answers before it is done
         torch.cuda.synchronize(job.device)
     if job.device.type == "mps":
         torch.mps.synchronize()
-    return time.perf_counter() - start
+    wall = time.perf_counter() - start
+    return Taken(wall, time.process_time() - worked if job.device.type == "cpu" else wall)
+
+
+class Taken(NamedTuple):
+    """Seconds of a step: on the clock, and on the processor, which no other program lengthens."""
+
+    wall: float
+    processor: float
+
+    @property
+    def free(self) -> float:
+        """Where no other program wants the processor: at most as long as the work of one thread."""
+        return min(self)
 
 
 # Memory

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.data.cells import MISSING
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
 from regard.starting.sizing import Budget, held_out, up
@@ -31,6 +32,8 @@ def fits(asked: Asked) -> float:
     except UserError:
         return 0.0
     named = label.name.lower() in LABELS.split() or text.name.lower() in TEXTS.split()
+    if text.few and not named:  # a date or a place rather than what somebody wrote
+        return 0.3
     longer = text.words > 2 * label.words or text.characters > 4 * label.characters
     return 0.9 if named else 0.6 if longer else 0.3
 
@@ -48,7 +51,7 @@ def choose(found: Table, given: Sequence[str] = ()) -> tuple[Column, Column]:
     if not by_name and len(rest) != 1:
         # Labels are words or codes; a date or an amount has more values than any.
         rest = sorted(rest, key=lambda column: (column.words > 3, len(column.counts)))
-        if len(rest) < 1 or (len(rest) > 1 and found.header):
+        if len(rest) < 1 or (len(rest) > 1 and rest[0].name):
             raise UserError(_unsure(found, rest))
     return (by_name or rest)[0], text
 
@@ -84,7 +87,8 @@ def look(asked: Asked, base: Path) -> Draft:
     label, text = choose(found, asked.columns)
     files, unlike = table.with_columns(files, (label, text))
     counts = label.counts
-    sizes = measures.lengths([len(cell.split()) for cell in text.cells], "words")
+    spaced = measures.blanks(text.cells[:1000]) > 0.03 or text.words > 3
+    sizes = _sizes(text.cells, spaced)
     facts = found.facts() | {
         "label": label.name or label.number,
         "text": text.name or text.number,
@@ -98,16 +102,16 @@ def look(asked: Asked, base: Path) -> Draft:
         f"  labels in {label.called}: {_listed(counts)}",
         f"  texts in {text.called}: {sizes}{f', {speech}' if speech else ''}",
     ]
-    seen += unlike
+    seen += [*_without(label), *unlike]
     if again:
         seen.append(f"  {again:,} texts stand there more than once: equal ones stay in one part")
-    scores = _references(text.cells, label.cells)
+    scores = _references(text.cells, label.cells, spaced)
     return Draft(
         title=f"{found.estimated:,} texts with {len(counts)} labels",
         facts=facts,
         seen=seen,
-        sections=_sections(found, label, text, files, base, sizes),
-        reference=_said(scores),
+        sections=_sections(found, label, text, files, base, sizes, spaced),
+        reference=_said(scores, "words" if spaced else "characters"),
         scores=scores,
     )
 
@@ -118,17 +122,37 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(most) + more
 
 
-def _references(texts: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
-    scores = {"majority": measures.majority([label.strip() for label in labels])}
-    if (by_words := measures.naive_bayes(texts, labels)) is not None:
+def _sizes(texts: Sequence[str], spaced: bool) -> measures.Lengths:
+    """In words, if blanks part them."""
+    if spaced:
+        return measures.lengths([len(text.split()) for text in texts], "words")
+    return measures.lengths([*map(len, texts)], "characters")
+
+
+def _without(label: Column) -> list[str]:
+    """Rows whose label is not there, or says so."""
+    said = [f"  {label.empty:,} rows have no label: they are left out"] if label.empty else []
+    absent = [name for name in label.counts if name.lower() in MISSING]
+    for name in absent:
+        said.append(f"  {shown(name)} counts as a label: make it empty if it stands for none")
+    return said
+
+
+def _references(texts: Sequence[str], labels: Sequence[str], spaced: bool) -> dict[str, float]:
+    """Of the rows that have a label."""
+    rows = [(text, label.strip()) for text, label in zip(texts, labels, strict=True)]
+    texts, labels = zip(*(row for row in rows if row[1]), strict=True)
+    scores = {"majority": measures.majority(labels)}
+    units = measures.words if spaced else measures.neighbours
+    if (by_words := measures.naive_bayes(texts, labels, units)) is not None:
         scores["naive_bayes"] = by_words
     return scores
 
 
-def _said(scores: dict[str, float]) -> list[str]:
+def _said(scores: dict[str, float], unit: str) -> list[str]:
     said = [f"accuracy {scores['majority']:.1%} by always taking the most frequent label"]
     if "naive_bayes" in scores:
-        said.append(f"accuracy {scores['naive_bayes']:.1%} by counting words (naive Bayes)")
+        said.append(f"accuracy {scores['naive_bayes']:.1%} by counting {unit} (naive Bayes)")
     return said
 
 
@@ -139,14 +163,12 @@ def _sections(
     files: dict[str, list[Path]],
     base: Path,
     sizes: measures.Lengths,
+    spaced: bool,
 ) -> list[Section]:
     """About ten lines: what the defaults do not know."""
     data: list[Key] = [Key(part, table.named(names, base)) for part, names in files.items()]
     data += found.keys((label, text), ("label", "text"))
     data += table.unread(found.sample.broken + found.uneven)
-    spaced = measures.blanks(text.cells[:1000]) > 0.03 or text.words > 3
-    if not spaced:
-        sizes = measures.lengths([*map(len, text.cells)], "characters")
     tokens = sizes.total / found.sample.share
     tokenizer = _tokenizer(text, spaced)
     tokens *= PIECES if tokenizer and spaced else 1

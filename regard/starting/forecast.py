@@ -31,6 +31,8 @@ SEASONS = {
 """Steps after which things tend to come again, by how long one is."""
 REPEATS = 0.3
 """The least correlation with what was so many steps ago, to call it a season."""
+SHORTEST = 4
+"""Steps of a season that no calendar has: what comes again sooner goes up and down by chance."""
 WINDOWS = 50_000
 """To learn from, all epochs together."""
 SHARES = 0.7, 0.1, 0.2
@@ -81,7 +83,7 @@ def look(asked: Asked, base: Path) -> Draft:
     said = [
         *seen.found.said(),
         f"  time: {time}{step}; {season}",
-        f"  {variables} variable{'s' * (variables != 1)}: {', '.join(seen.config.variables[:8])}",
+        f"  {variables} variable{'s' * (variables != 1)}: {_listed(seen.config.variables)}",
         *(f"  {count:,} × {SAID[defect]}" for defect, count in seen.defects.items()),
     ]
     facts = seen.found.facts() | {
@@ -96,11 +98,15 @@ def look(asked: Asked, base: Path) -> Draft:
         seen=said,
         sections=_sections(seen, base, back, ahead, shares),
         reference=[
-            f"mse {scores[name]:.3f} (standardised, {ahead} steps ahead) by {HOW[name]}"
+            f"mse {scores[name]:.3g} (standardised, {ahead} steps ahead) by {HOW[name]}"
             for name in sorted(scores, key=lambda name: name != best)
         ],
         scores=scores,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + ", …" * (len(names) > 8)
 
 
 SAID: dict[Defect, str] = {
@@ -154,6 +160,7 @@ def _read(asked: Asked) -> Seen:
     used = [column for column in chosen if column is not time] or plain
     if not used:
         raise UserError(f"{found.path}: no column has numbers")
+    _one(found, time)
     order = dates.order([cell.strip() for cell in time.cells]) if time else "auto"
     if order is None and time:
         raise UserError(
@@ -167,6 +174,23 @@ def _read(asked: Asked) -> Seen:
     keys += [Key("decimal", ",", "numbers are written 1,5")] if comma else []
     keys += [Key("variables", [column.name for column in used])] if some else []
     return _scanned(found, used, keys)
+
+
+def _one(found: Table, time: Column | None) -> None:
+    """Refuse a table of several series, one below the other: each time stands there once for
+    each value of another column."""
+    if time is None or 2 * len(time.counts) > len(time.cells):
+        return
+    for column in found.columns:
+        if column is time or not column.few or column.numeric > 0.5:
+            continue
+        pairs = {*zip(time.cells, column.cells, strict=True)}
+        if len(pairs) > 0.9 * len(time.cells):
+            raise UserError(
+                f"{found.path}: several series, one below the other: {time.called} has every time "
+                f"once for each of the {len(column.counts)} values of {column.called}. A column "
+                "for each is wanted, or a file for each"
+            )
 
 
 def _numbers(column: Column) -> float:
@@ -214,7 +238,7 @@ def season(values: NDArray[np.float64], step: Step | None) -> int:
     usual = SEASONS.get(str(step), 0)
     if usual and usual < most and alike[usual] > 0.5 * REPEATS:
         return usual
-    inner = range(2, most - 1)
+    inner = range(SHORTEST, most - 1)
     peaks = [n for n in inner if alike[n] > REPEATS and alike[n - 1] < alike[n] >= alike[n + 1]]
     return max(peaks, key=lambda n: float(alike[n])) if peaks else 0
 

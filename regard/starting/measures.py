@@ -4,7 +4,8 @@ import math
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,8 @@ class Lengths(NamedTuple):
 
     def __str__(self) -> str:
         most = f"95 % ≤ {self.most:,}, longest {self.longest:,}"
-        return f"{self.median:,} {self.unit} in the middle, {most}"
+        unit = self.unit if self.median != 1 else self.unit.removesuffix("s")
+        return f"{self.median:,} {unit} in the middle, {most}"
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -123,7 +125,14 @@ def majority(labels: Sequence[str]) -> float:
     return Counter(labels).most_common(1)[0][1] / len(labels)
 
 
-def naive_bayes(texts: Sequence[str], labels: Sequence[str]) -> float | None:
+def neighbours(text: str) -> list[str]:
+    """Characters and what stands beside them: what is counted where blanks part no words."""
+    return [*text, *map("".join, pairwise(text))]
+
+
+def naive_bayes(
+    texts: Sequence[str], labels: Sequence[str], words: Callable[[str], list[str]] = words
+) -> float | None:
     """Accuracy of p(label) Π p(word | label), with counts + 1, on a fifth of the texts, after
     counting words in the others; None where either is too small to say anything."""
     chosen = list(zip(texts[:LOOKED], labels[:LOOKED], strict=True))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,12 @@ class Column:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        return Counter(cell.strip() for cell in self.cells)
+        """How often each value stands there; a cell without one is none."""
+        return Counter(filter(None, map(str.strip, self.cells)))
+
+    @property
+    def empty(self) -> int:
+        return len(self.cells) - self.counts.total()
 
     @cached_property
     def words(self) -> float:
@@ -64,7 +70,7 @@ class Column:
     @property
     def few(self) -> bool:
         """Whether its values repeat so often that they may be labels."""
-        distinct, rows = len(self.counts), len(self.cells)
+        distinct, rows = len(self.counts), self.counts.total()
         return 1 < distinct <= max(2, min(500, rows / 3))
 
     @property
@@ -157,11 +163,23 @@ class Table:
 
 
 def _like(column: Column) -> str:
+    if not column.counts:
+        return "empty"
+    if len(column.counts) == 1:
+        return f"always {shown(next(iter(column.counts)), 20)}" + _absent(column)
+    return _kind(column) + _absent(column)
+
+
+def _absent(column: Column) -> str:
+    return f"; empty in {column.empty:,} rows" if column.empty else ""
+
+
+def _kind(column: Column) -> str:
     if column.numeric > 0.9:
-        return f"numbers, such as {column.cells[0].strip()}"
+        return f"numbers, such as {next(iter(column.counts))}"
     if column.few:
         return f"{len(column.counts)} values, such as {shown(next(iter(column.counts)), 20)}"
-    start = [cell.strip() for cell in column.cells[:20]]
+    start = [*islice(column.counts, 20)]
     if all(clock.moment(dates.iso(cell, "day_first")) is not None for cell in start):
         return f"times, such as {start[0]}"
     return f"texts of {column.words:.1f} words on average"

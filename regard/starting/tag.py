@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.console.shell import quoted
 from regard.data import fasta
 from regard.data.cells import is_number
 from regard.data.labelled import CONLLU
@@ -125,11 +126,26 @@ def _read(paths: Sequence[Path], given: Sequence[str]) -> Tagged:
     rows = [[*_cells(lines)] for lines in _paragraphs(sample.lines)]
     widths = Counter(len(row) for rows_ in rows for row in rows_)
     width, alike = widths.most_common(1)[0] if widths else (0, 0)
+    if _slashes(sample.lines[:100]):
+        raise UserError(f"{path}: tags stand behind slashes. {_convert(path)}")
     if width < 2 or alike < EVEN * widths.total():
         raise UserError(f"{path}: no words with tags: a word and its tag are wanted on each line")
     word, tag, columns = _places(path, width, given, rows)
     sentences = [[(row[word], row[tag]) for row in rows_ if len(row) == width] for rows_ in rows]
     return Tagged(sample, [each for each in sentences if each], width, columns)
+
+
+def _slashes(lines: Sequence[str]) -> bool:
+    """Whether words stand there as dog/NOUN."""
+    words = [word for line in lines for word in line.split()]
+    return sum("/" in word[1:-1] for word in words) > EVEN * len(words)
+
+
+def _convert(path: Path) -> str:
+    """The command that puts each word on a line, its tag behind a tab."""
+    cut = r'{for (i=1; i<=NF; i++) {n=match($i, "/[^/]*$"); '
+    cut += r'print substr($i, 1, n-1) "\t" substr($i, n+1)}; print ""}'
+    return f"Convert it: awk '{cut}' {quoted(path)} > {quoted(path.with_suffix('.conll'))}"
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[list[str]]:

@@ -36,6 +36,8 @@ class LoopState:
     """The last update that is saved."""
     reached: float = field(init=False)
     """How far training was when it last paused (`Job.reached`)."""
+    rested: float = 0.0
+    """Seconds of training before which no validation is due, where a limit of time is given."""
     whole: bool = True
     """Whether weights and progress belong together: not in the middle of a step."""
 
@@ -85,8 +87,10 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     if progress.recorded < progress.update and (over or progress.update % config.log_every == 0):
         job.record(state.clock.record(job.rate(progress, progress.update)))
     last = over and config.validate_every > 0
-    if progress.validated < progress.update and (last or due(config.validate_every)):
+    rested = progress.seconds >= state.rested
+    if progress.validated < progress.update and (last or (rested and due(config.validate_every))):
         better = _validate(job, progress)
+        _rest(job, state)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()
     after = progress.recorded, progress.validated, progress.finished
@@ -98,6 +102,20 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
         _save(job, state)
     state.reached = now
     return stop
+
+
+def _rest(job: Job, state: LoopState) -> None:
+    """After a validation, where a limit of time is given: train at least as long as it took."""
+    if job.config.minutes:
+        before = state.progress.seconds
+        _stamp(job, state)
+        state.rested = 2 * state.progress.seconds - before
+
+
+def _stamp(job: Job, state: LoopState) -> None:
+    """The time, the same for all processes."""
+    state.clock.stamp()
+    state.progress.seconds = max(job.group.gather(state.progress.seconds))
 
 
 def _every(job: Job, state: LoopState, now: float, interval: float) -> bool:
@@ -153,8 +171,7 @@ def step(job: Job, state: LoopState) -> None:
     progress.refused = 0 if finite else progress.refused + 1
     state.clock.count(sums, {name: counts.of(name) for name in sums}, counts.targets, norm)
     if job.config.minutes:
-        state.clock.stamp()
-        progress.seconds = max(job.group.gather(progress.seconds))
+        _stamp(job, state)
     state.whole = True
     ids = _all(job, [number for part in parts for number in part.ids])
     _report(job, progress, ids)

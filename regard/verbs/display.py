@@ -304,7 +304,8 @@ def findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
             results.print(f"        “{each.example}”")
         if each.advice and each.severity != "note":
             results.print(f"        → {each.advice}")
-    results.print(", ".join(f"{count} {name}" for name, count in totals.items()))
+    said = ((count, name.removesuffix("s" * (count == 1))) for name, count in totals.items())
+    results.print(", ".join(f"{count} {name}" for count, name in said))
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:

@@ -136,7 +136,7 @@ def doctor(
     """What is wrong with a recipe's data, and what training would cost: before it is spent.
 
     Encoding, script, alignment, swapped and shifted sides, copies, leaks, labels, gaps, tokenizer,
-    time and memory from two measured steps, disk. With an error the exit code is 1.
+    time and memory from measured steps, disk. With an error the exit code is 1.
 
     Examples:
       regard doctor mine.toml

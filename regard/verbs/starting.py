@@ -119,7 +119,7 @@ def _measured(text: str, place: Path) -> "list[Finding]":
 
     table: dict[str, Any] = tomllib.loads(text)
     table["data"]["folder"] = str(place.parent.resolve())
-    with display.waiting("measuring two updates"):
+    with display.waiting("measuring a few updates"):
         return front.doctor(table, to=Path("runs") / place.stem)
 
 

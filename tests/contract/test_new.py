@@ -2,6 +2,9 @@
 train."""
 
 import json
+import math
+import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 import regard
 from regard import cli, starting
+from regard.doctor import cost
 from regard.recipe import config
 from regard.recipe.parts import kinds
 from regard.starting import sample
@@ -45,6 +49,10 @@ SEEN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+WARNED = {name: {"text.case"} for name in ("three_columns", "tabs_in_txt", "parallel")}
+"""What the doctor warns of: the English side has no capitals, the German one has."""
+
+
 def new(capsys: pytest.CaptureFixture[str], *words: str | Path) -> dict[str, Any]:
     capsys.readouterr()
     cli.main(["new", *map(str, words), "--json"])
@@ -62,6 +70,10 @@ def test_a_recipe_for_odd_files_trains(name, tmp_path, capsys, monkeypatch):
     for key, value in SEEN[name].items():
         assert found["seen"][key] == value, key
     small = ["train.updates=2", "train.threads=1", *SMALL[task]]
+    examined = regard.doctor("mine.toml", *small)
+    assert [str(each) for each in examined if each.severity == "error"] == []
+    warned = {each.code for each in examined if each.severity == "warning"}
+    assert warned == WARNED.get(name, set())
     kept = regard.train("mine.toml", *small, to=tmp_path / "run")
     assert kept.progress.update == 2
 
@@ -211,3 +223,101 @@ def test_the_doctor_passes_a_recipe_and_its_cost_is_given(tmp_path, capsys, monk
     assert found["findings"] == []
     assert found["cost"].keys() == {"cost.time", "cost.memory"}
     assert config.load(tmp_path / "wetter.toml").task.data.decimal == ","
+
+
+@pytest.mark.parametrize(("wall", "processor", "epochs"), [(5e3, 0.01, 40), (5e3, 5e3, 1)])
+def test_epochs_are_cut_by_the_work_and_not_by_other_programs(
+    tmp_path, capsys, monkeypatch, wall, processor, epochs
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cost, "_step", lambda job, place: cost.Taken(wall, processor))
+    new(capsys, "language_model", *FILES["crlf"][1](tmp_path))
+    assert config.load(tmp_path / "windows.toml").train.epochs == epochs
+
+
+def test_of_several_columns_of_labels_none_is_taken(tmp_path, capsys, monkeypatch):
+    """Of JSONL as of a table with a header."""
+    monkeypatch.chdir(tmp_path)
+    rows = (
+        {"way": "ab"[n % 2], "queue": "xyz"[n % 3], "words": f"{n} is the number of a text"}
+        for n in range(90)
+    )
+    Path("mail.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert "“way” or “queue” may. Say by --columns LABEL,TEXT" in refused(
+        capsys, "classify", "mail.jsonl"
+    )
+
+
+def people(lines: int) -> str:
+    """Of ten rows one has no label, and one says that there is none."""
+    labels = ["", "n/a", *"MFMFMFMF"]
+    names = [f"{'Al' if n % 2 else 'An'} number{n}" for n in range(lines)]
+    return "id,title,name,sex,state\n" + "".join(
+        f"{n},,{name},{labels[n % 10]},ok\n" for n, name in enumerate(names)
+    )
+
+
+def test_rows_without_a_label_are_counted(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(people(200))
+    cli.main(["new", "classify", "people.csv", "--columns", "sex,name", "--quick"])
+    said = capsys.readouterr().out
+    assert "  2 title: empty\n" in said and "  5 state: always “ok”\n" in said
+    assert "  4 sex: 3 values, such as “n/a”; empty in 20 rows\n" in said
+    assert "labels in “sex”: “M” 80, “F” 80, “n/a” 20\n" in said
+    assert "  20 rows have no label: they are left out\n" in said
+    assert "“n/a” counts as a label: make it empty if it stands for none" in said
+    assert "to beat: accuracy 44.4% by always" in said
+
+
+def test_texts_without_blanks_are_counted_by_characters(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = new(capsys, "classify", *FILES["chinese"][1](tmp_path), "--quick", "--force")
+    assert found["seen"]["lengths"]["unit"] == "characters"
+    assert found["reference"]["naive_bayes"] == 1.0
+    cli.main(["new", "classify", str(tmp_path / "chinese.csv"), "--quick", "--force"])
+    assert "accuracy 100.0% by counting characters (naive Bayes)" in capsys.readouterr().out
+
+
+def test_a_date_is_no_text(tmp_path, capsys, monkeypatch):
+    """A column whose values come again is no text that somebody wrote."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{name},May {n} 2000,{n}.5" for name in ("AB", "CD", "EF") for n in range(1, 31)]
+    Path("stocks.csv").write_text("symbol,date,price\n" + "\n".join(rows) + "\n")
+    assert "several tasks; say which" in refused(capsys, "stocks.csv")
+
+
+def test_series_one_below_the_other_are_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{1900 + n}-01-01,{name},{n}" for name in ("coal", "wind") for n in range(60)]
+    Path("power.csv").write_text("year,source,power\n" + "\n".join(rows) + "\n")
+    said = refused(capsys, "forecast", "power.csv")
+    assert "“year” has every time once for each of the 2 values of “source”" in said
+
+
+def test_tags_behind_slashes_are_refused_with_the_command_that_converts_them(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("brown.txt").write_text("the/DET dog/NOUN and/or/CONJ\na/DET cat/NOUN\n" * 20)
+    command = refused(capsys, "tag", "brown.txt").partition("Convert it: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    assert (
+        Path("brown.conll")
+        .read_text()
+        .startswith("the\tDET\ndog\tNOUN\nand/or\tCONJ\n\na\tDET\ncat\tNOUN\n\n")
+    )
+    assert new(capsys, "tag", "brown.conll", "--quick")["seen"]["sentences"] == 40
+
+
+def test_small_errors_to_beat_have_digits(tmp_path, capsys, monkeypatch):
+    """A wave that comes again nearly as it was, by the hour."""
+    monkeypatch.chdir(tmp_path)
+    start = datetime(2024, 1, 1)
+    rows = [f"{start + timedelta(hours=n)},{math.sin(n * math.pi / 12) + n / 1e6:.6f}"
+            for n in range(500)]  # fmt: skip
+    Path("wave.csv").write_text("time,value\n" + "\n".join(rows) + "\n")
+    cli.main(["new", "forecast", "wave.csv", "--quick"])
+    said = capsys.readouterr().out
+    assert "what was 24 steps ago comes again" in said
+    assert "to beat: mse 1.1" in said and "e-09 (standardised, 24 steps ahead)" in said

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -245,8 +246,12 @@ class Clock:
         return self.now
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Job, Progress, list[float]]:
-    monkeypatch.setattr("regard.train.progress.time.perf_counter", Clock())
+def timed(
+    monkeypatch: pytest.MonkeyPatch, *, lasts: float = 0, **settings: Any
+) -> tuple[Job, Progress, list[float]]:
+    """A training whose validations last so many seconds, and the times at which they begin."""
+    clock = Clock()
+    monkeypatch.setattr("regard.train.progress.time.perf_counter", clock)
     model = torch.nn.Linear(1, 1)
 
     def loss(model: torch.nn.Module, batch: Batch, carry: Any) -> Any:
@@ -259,7 +264,13 @@ def timed(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Job, Progre
     )  # fmt: skip
     job = make(model, loss, Steps(), train, seed=1, dim=1)
     validated = list[float]()
-    job.validate = lambda: validated.append(1) or {"nll": 1.0}  # type: ignore[func-returns-value]
+
+    def validate() -> dict[str, float]:
+        validated.append(clock.now)
+        clock.now += lasts
+        return {"nll": 1.0}
+
+    job.validate = validate
     return job, fit(job, Progress()), validated
 
 
@@ -273,6 +284,16 @@ def test_a_training_ends_with_its_minutes_and_so_does_its_rate(monkeypatch: pyte
     assert job.reached(progress, progress.update) == 10**6
     assert job.rate(progress, progress.update) == pytest.approx(0)
     assert len(validated) == 4
+
+
+def test_validations_take_no_more_of_the_minutes_than_training(monkeypatch: pytest.MonkeyPatch):
+    """Due every 6 s, they last 30 s each: training goes on for 30 s at least after each."""
+    _, progress, validated = timed(
+        monkeypatch, lasts=30, minutes=10.0, updates=10**6, validate_every=1e4, log_every=10**6
+    )
+    between = [later - earlier for earlier, later in pairwise(validated[:-1])]  # the last is due
+    assert min(between) >= 60 and max(between) <= 70
+    assert progress.update > 120, "half of the time; an update asks for it twice, at most"
 
 
 def test_without_minutes_the_number_of_the_update_alone_counts(monkeypatch: pytest.MonkeyPatch):

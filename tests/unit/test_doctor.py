@@ -32,6 +32,8 @@ from regard.doctor.examination import Refused, quick_check
 from regard.errors import RecipeError
 from regard.recipe import config
 from regard.runs import Run
+from regard.train.job import Job
+from regard.types import Position
 from tests import corpus
 
 ROOMS = [Path(findings.__file__).parents[1] / name for name in ("checks", "doctor", "fields")]
@@ -481,6 +483,27 @@ def test_the_full_examination_tells_counts_coverage_and_cost(made, tmp_path):
     assert "for 20 updates" in said["cost.time"]
     assert {"cost.memory", "cost.disk"} <= said.keys()
     assert not (tmp_path / "run").exists()
+
+
+def test_the_quickest_of_several_steps_counts():
+    taken = iter([9.0, 0.3, 0.1, 0.2, 0.4, 0.1])  # the first one prepares; 1 s is enough
+    assert cost.quickest(lambda: cost.Taken(t := next(taken), t / 2)) == cost.Taken(0.1, 0.05)
+    assert next(taken) == 0.1, "that was not measured"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_other_programs_do_not_lengthen_the_estimate(made, tmp_path, monkeypatch, threads):
+    """A step takes 10 ms of work; threads that wait for each other would count as busy."""
+
+    def step(job: Job, place: Position) -> cost.Taken:
+        return cost.Taken(0.9, 0.01 * job.config.threads**9)
+
+    monkeypatch.setattr(cost, "_step", step)
+    found = regard.doctor(made, f"train.threads={threads}", to=tmp_path / "run")
+    [told] = [each for each in found if each.code == "cost.time"]
+    assert 0.1 < (told.value or 0) < 0.4, "20 updates of 10 ms or so, by the batch's size"
+    assert "for 20 updates" in told.what
+    assert told.what.endswith("beside the other programs that run at present")
 
 
 def test_a_model_that_memory_cannot_hold_is_an_error_and_is_never_made(made, monkeypatch):
