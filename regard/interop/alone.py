@@ -50,7 +50,8 @@ def alone(
 
 def _decoder(library: Library, spaced: bool, line: str) -> decoders.Decoder:
     """Lines end by tokens of their own; the first blank of each is no part of the text."""
-    end, joins = library.id_to_token(Tokenizer.end), library.decoder
+    end: Any = library.id_to_token(Tokenizer.end)
+    joins: Any = library.decoder
     if joins is None:  # words; none begins with what the library takes for a continuation
         steps: list[Any] = [decoders.WordPiece("\0", cleanup=False), decoders.Fuse()]
         steps += [decoders.Replace(f" {end}", line), decoders.Replace(end, line)]

@@ -117,7 +117,8 @@ class Tags(Reading):
     def _best(self, scores: Tensor, part: Tensor) -> Tensor:
         crf: Any = getattr(self.model.head, "crf", None)
         if self.scale is not None:
-            return self.scale.mean + self.scale.deviation * scores[:, 0].double()
+            numbers: Tensor = self.scale.mean + self.scale.deviation * scores[:, 0].double()
+            return numbers
         if crf is None:
             return scores.argmax(1)
         place = _inside(part)

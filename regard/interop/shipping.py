@@ -151,7 +151,7 @@ def _written(made: Shipment, folder: Path, quantization: Quantization) -> Shippe
     made.save(folder)
     write_texts(folder, {PROGRAM: made.code})
     inputs, same = made.same(run_program(folder, made.inputs(), *made.arguments))
-    parity = {"inputs": inputs, "same": same, **found._asdict()}
+    parity: dict[str, Any] = {"inputs": inputs, "same": same, **found._asdict()}
     shipped = Shipped(files=(), **parity, megabytes=size, cost=price)
     card = {
         "format": FORMAT,

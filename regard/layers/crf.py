@@ -17,6 +17,7 @@ the known tags, whatever the others may be.
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -92,7 +93,8 @@ class CRF(nn.Module):
 
 def looped(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A function of plain tensors whose loops stay loops where a graph is traced."""
-    made: Callable[..., Tensor] = torch.jit.script_if_tracing(inspect.unwrap(function))
+    untyped: Any = torch.jit
+    made: Callable[..., Tensor] = untyped.script_if_tracing(inspect.unwrap(function))
     return made
 
 
