@@ -90,7 +90,8 @@ def create(
     task: str, model: dict[str, Any], folder: Path, updates: tuple[int, ...] = (), **keys: Any
 ) -> Run:
     """A run of a task with these parts."""
-    recipe = from_table(table(task, model, folder.with_name(f"{folder.name}-data")) | keys)
+    base = table(task, model, folder.with_name(f"{folder.name}-data"))
+    recipe = from_table(base | keys | {"data": base["data"] | keys.get("data", {})})
     made = Run.create(folder, recipe)
     built = build(made.recipe.model, made.task.sizes).eval()
     for number, update in enumerate((*updates, None)):

@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from regard import __version__
-from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.interop import Quantization
-from regard.interop.alone import alone as _alone
 from regard.interop.conversion import missing, save
 from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import (
@@ -22,8 +20,9 @@ from regard.interop.ctranslate2 import (
 )
 from regard.interop.kept import check_free, whole
 from regard.interop.nearness import Nearness, measure
-from regard.interop.shipments import MOST, Quality
-from regard.interop.shipments_of_text import texts_quality
+from regard.interop.running import PROGRAM, run_program, write_texts
+from regard.interop.shipments import MOST, PROGRAMS, Quality
+from regard.interop.shipments_of_text import save_both, texts_quality
 from regard.interop.shortlist import add as add_shortlist
 from regard.model import Model
 from regard.recipe import checked
@@ -31,6 +30,9 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import Part
 from regard.runs import Run
 from regard.tasks.translate import Task
+
+MAX_INPUT = 1024
+"""Tokens of a source that CTranslate2 reads, unless it is given another number."""
 
 
 class Exported(NamedTuple):
@@ -64,8 +66,8 @@ def export(
             price = None
             if quantization != "float32":
                 price = _quantized(task, model, recipe, writing, quantization, search)
-            for side, field in task.fields.items():
-                _alone(field.tokenizer, writing / f"{side}.tokenizer.json")
+            longest = recipe.task.data.max_length
+            save_both(task.source, task.target, longest, writing, ended=False)
             if shortlist:
                 add_shortlist(run, writing)
             found = measure(task, model, Engine(writing, shortlist=shortlist), search)
@@ -78,14 +80,12 @@ def export(
                 "quantization": quantization,
                 "parity": asdict(found),
                 "cost": asdict(price) if price else None,
-                "end": str(Tokenizer.end),
-                "longest": recipe.task.data.max_length,
-                "output": asdict(recipe.task.output),
-                "search": options(search) | {"use_vmap": shortlist},
             }
-            texts = {"regard.json": checked.written(card, indent=1), "README.md": _readme(card)}
-            for name, text in texts.items():
-                (writing / name).write_text(text, encoding="utf-8", newline="\n")
+            code = _program(recipe, search, shortlist=shortlist)
+            readme = _readme(card, code, bound=bool(recipe.task.output.choices))
+            write_texts(writing, {PROGRAM: code, "README.md": readme})
+            write_texts(writing, {"regard.json": checked.written(card, indent=1)})
+            run_program(writing, ["", "a"])
     except OSError as error:
         raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     return Exported(found, price)
@@ -119,11 +119,29 @@ def _quality(task: Task, model: Model, folder: Path, search: Part) -> tuple[Qual
     return texts_quality(task, [each.text for each in found], answers), size
 
 
-def _readme(card: dict[str, Any]) -> str:
+def _program(recipe: Recipe, search: Part, *, shortlist: bool) -> str:
+    """The program with the recipe's search and its longest outputs; what CTranslate2 does anyway is
+    left out."""
+    usual: dict[str, Any] = {"length_penalty": 1.0, "patience": 1.0, "use_vmap": False}
+    chosen = options(search) | {"use_vmap": shortlist}
+    del chosen["num_hypotheses"], chosen["return_scores"]  # the best one, whatever its score
+    if recipe.task.data.max_length < MAX_INPUT:
+        del chosen["max_input_length"]
+    given = {name: value for name, value in chosen.items() if usual.get(name) != value}
+    output = recipe.task.output
+    longest = f"int({output.factor!r} * len(tokens)) + {output.extra}"
+    text = (PROGRAMS / "translations_ctranslate2.py").read_text(encoding="utf-8")
+    text = text.replace('{"beam_size": 5}', repr(given).replace("'", '"'))
+    bound = longest if output.extra else f"max(1, {longest})"
+    return text.replace("int(1.5 * len(tokens)) + 8", bound)
+
+
+def _readme(card: dict[str, Any], code: str, *, bound: bool) -> str:
     found = Nearness(**card["parity"])
     instead = found.instead(card["quantization"])
     return README.format(
-        bound=BOUND if card["output"]["choices"] else "",
+        bound=BOUND if bound else "",
+        program=code,
         quantization=card["quantization"],
         cost="" if card["cost"] is None else f"\n{Cost(**card['cost'])}.\n",
         processor=found.processor,
@@ -142,38 +160,12 @@ Weights in {quantization}. Compared with the original when it was written (on {p
 {found}.
 {cost}{bound}
     pip install ctranslate2 tokenizers
+    python -X utf8 run.py < input
+
+This is `run.py`:
 
 ```python
-import json
-import sys
-from pathlib import Path
-
-from ctranslate2 import Translator
-from tokenizers import Tokenizer
-
-for stream in (sys.stdin, sys.stdout):
-    stream.reconfigure(encoding="utf-8")
-folder = Path(sys.argv[1])  # this folder
-card = json.loads((folder / "regard.json").read_text(encoding="utf-8"))
-source = Tokenizer.from_file(str(folder / "source.tokenizer.json"))
-target = Tokenizer.from_file(str(folder / "target.tokenizer.json"))
-translator = Translator(str(folder))
-
-
-def translate(line):
-    if not line.strip():
-        return ""
-    tokens = source.encode(line).ids[: card["longest"]]
-    cap = max(1, int(card["output"]["factor"] * len(tokens)) + card["output"]["extra"])
-    tokens = [str(token) for token in tokens] + [card["end"]]
-    found = translator.translate_batch([tokens], max_decoding_length=cap, **card["search"])
-    best = found[0].hypotheses[0]
-    return target.decode([int(token) for token in best if token != card["end"]])
-
-
-for line in sys.stdin:
-    print(translate(line.rstrip("\\n")).replace("\\n", " "), flush=True)
-```
+{program}```
 
 Id n of a vocabulary is the token "n". Sentences of equal length can be given to one call, which
 is much faster; `Translator(..., inter_threads=N, intra_threads=1)` keeps N cores busy.

@@ -1,14 +1,15 @@
 """What a model computes, as graphs: one for labels, tags or numbers, two for what is written.
 
-    labels    tokens (B, S) ↦ probabilities (B, L)
-    tags      tokens (B, S) ↦ scores of every tag at every token (B, S, L); or numbers (B, S, 1)
+    labels    tokens (B, S) ↦ probabilities of all labels (B, L), and which are chosen
+    tags      tokens (S), words (S) ↦ the best tag of each word (W), or its number; scores (W, L)
     numbers   past (B, S, C) in the unit of the file ↦ mean and deviation of what follows (B, T, C)
     reader    tokens (B, S) ↦ memory (B, S, D), and the decoder's first state, if it hands one on
     writer    tokens (B, T), memory, state ↦ scores of the next token, and the state after it
 
-Token 0 is padding. A decoder that hands on its state reads one token at a time; any other reads the
-whole of what was written so far, and `places` says after which of its tokens the next is asked for.
-Where words are read by their characters, too, these are a second input (B, S, C), 0 after the last.
+Token 0 is padding; `words` are the numbers of the words that tokens belong to. A decoder that hands
+on its state reads one token at a time; any other reads the whole of what was written so far, and
+`places` says after which of its tokens the next is asked for.
+Where words are read by their characters, too, these are an input (B, S, C), 0 after the last.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from torch import Tensor
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.forecasts import Forecaster
 from regard.interop.onnx import Graph
+from regard.layers.crf import looped
 from regard.model import Model
 from regard.types import Batch, Sequence
 
@@ -64,28 +66,96 @@ class Reading(Graph):
 
 
 class Labels(Reading):
-    """Of several labels each is a question of its own."""
+    """Of several labels each is a question of its own. A text without tokens has none."""
 
     def __init__(self, model: Model, name: str, *, spelt: bool, several: bool) -> None:
         super().__init__(model, name, spelt=spelt)
         self.several = several
-        self.outputs = {"probabilities": {0: "rows"}, "logits": {0: "rows"}}
+        self.outputs = {each: {0: "rows"} for each in ("probabilities", "chosen", "logits")}
 
-    def forward(self, tokens: Tensor, characters: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: Tensor, characters: Tensor | None = None) -> tuple[Tensor, ...]:
         head: Any = self.model.head
         logits = head.logits(head.pool(self.memory(tokens, characters)))
-        return torch.sigmoid(logits) if self.several else logits.softmax(-1), logits
+        names = torch.arange(logits.shape[1])
+        chosen = logits > 0 if self.several else names == logits.argmax(1, keepdim=True)
+        there = (tokens > Tokenizer.end).any(1, keepdim=True)
+        return logits.sigmoid() if self.several else logits.softmax(-1), chosen & there, logits
 
 
 class Tags(Reading):
-    """The first token of a word stands for it; a field of neighbouring tags is decoded apart."""
+    """The first token of a word stands for it. A sentence that is too long is read in parts, each
+    of whole words, side by side."""
 
-    def __init__(self, model: Model, name: str, *, spelt: bool) -> None:
+    def __init__(self, model: Model, name: str, *, spelt: bool, longest: int, scale: Any) -> None:
+        """`scale` has mean and deviation of numbers; None for tags."""
         super().__init__(model, name, spelt=spelt)
-        self.outputs = {"scores": {0: "rows", 1: "length"}}
+        self.longest, self.scale = longest, scale
+        tokens, *letters = (each[0] for each in self.inputs.values())  # with padding at the end
+        words = torch.arange(LONG) // (1 if spelt else 2)
+        self.inputs = {"tokens": tokens, "words": words}
+        self.axes = {each: {0: "length"} for each in self.inputs}
+        if spelt:
+            self.inputs["characters"], self.axes["characters"] = letters[0], {0: "length"}
+            self.axes["characters"][1] = "letters"
+        self.outputs = {"best": {0: "words"}, "scores": {0: "words"}}
 
-    def forward(self, tokens: Tensor, characters: Tensor | None = None) -> Tensor:
-        return self.model.head.logits(self.memory(tokens, characters).states)
+    def forward(
+        self, tokens: Tensor, words: Tensor, characters: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        first = _starts(words)  # (W)
+        ends = torch.cat([first[1:], torch.arange(words.shape[0])[-1:] + 1])
+        part = parts(ends - first, self.longest)  # (W)
+        of_token = part[words]  # (S)
+        place = _inside(of_token)
+        table = _table(of_token, place, tokens)[:, : self.longest]
+        if characters is not None:
+            characters = _table(of_token, place, characters)[:, : self.longest]
+        states = self.memory(table, characters).states[part, place[first]]  # (W, D)
+        scores = self.model.head.logits(states).float()
+        return self._best(scores, part), scores
+
+    def _best(self, scores: Tensor, part: Tensor) -> Tensor:
+        crf: Any = getattr(self.model.head, "crf", None)
+        if self.scale is not None:
+            numbers: Tensor = self.scale.mean + self.scale.deviation * scores[:, 0].double()
+            return numbers
+        if crf is None:
+            return scores.argmax(1)
+        place = _inside(part)
+        mask = _table(part, place, torch.ones_like(part)) > 0
+        found: Tensor = crf.decode(_table(part, place, scores), mask)
+        return found.reshape(mask.shape)[part, place]  # whose rank a loop does not tell
+
+
+def _starts(numbers: Tensor) -> Tensor:
+    """Where each of the numbers 0, 0, 1, 1, 1, 2, … comes first."""
+    new = numbers[1:] != numbers[:-1]
+    return torch.cat([torch.ones_like(numbers[:1]).bool(), new]).nonzero()[:, 0]
+
+
+def _inside(numbers: Tensor) -> Tensor:
+    """How far it is from there."""
+    return torch.arange(numbers.shape[0]) - _starts(numbers)[numbers]
+
+
+def _table(row: Tensor, column: Tensor, values: Tensor) -> Tensor:
+    """Values in the cells of a table, as wide as they are many; 0 elsewhere."""
+    shape = (_starts(row).shape[0], *values.shape)
+    return values.new_zeros(shape).index_put((row, column), values)
+
+
+@looped
+def parts(sizes: Tensor, longest: int) -> Tensor:
+    """The part of a sentence that each word is in: a word that does not fit begins the next."""
+    part, full = torch.zeros_like(sizes[:1]), torch.zeros_like(sizes[:1])
+    found = sizes[:0]
+    for n in range(sizes.shape[0]):
+        size = sizes[n : n + 1]
+        over = (full > 0) & (full + size > longest)
+        part = part + over.long()
+        full = torch.where(over, size, full + size)
+        found = torch.cat([found, part])
+    return found
 
 
 class Numbers(Graph):

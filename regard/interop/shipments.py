@@ -8,7 +8,7 @@ figures behind them are apart.
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -16,20 +16,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import delimiters
-from regard.data.spelling import FILE as CHARACTERS, LONGEST as LETTERS
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.prediction import Prediction
 from regard.errors import UserError
 from regard.examples.stored import Stored, collate
 from regard.fields import text, words
 from regard.interop import graphs, stand_ins
-from regard.interop.alone import alone
+from regard.interop.alone import alone, characters
+from regard.interop.assembly import add_names
 from regard.interop.onnx import Graph, Session, far
 from regard.metrics.labels import Judged
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.runs import Run
 
+PROGRAMS = Path(__file__).parent / "programs"
+CHARACTERS = "characters.json"
 SAMPLES = 64
 """Inputs on which an export is compared with the original."""
 BATCH = 64
@@ -39,12 +41,9 @@ Sessions = Mapping[str, Session]
 NO_SEARCH = Part("none", None)
 
 
-class Alike(NamedTuple):
-    """How near an export is to the original."""
+class Near(NamedTuple):
+    """How near graphs are to the original."""
 
-    inputs: int
-    same: int
-    """Inputs with the same output."""
     difference: float
     """The largest, of the figures behind the outputs."""
     figures: str
@@ -75,6 +74,8 @@ class Shipment(ABC):
 
     program: str
     """The name of the program that runs it alone."""
+    arguments: tuple[str, ...] = ()
+    """Of the program, when it is compared with the run."""
 
     def __init__(self, run: Run, model: Model) -> None:
         self.task: Any = run.task
@@ -87,27 +88,40 @@ class Shipment(ABC):
 
     @abstractmethod
     def graphs(self) -> dict[str, Graph]:
-        """By the names of their files."""
+        """Those that are traced, by the names of their files."""
 
     @abstractmethod
-    def card(self) -> dict[str, Any]:
-        """What the program must know beside the graphs."""
+    def assemble(self, files: Mapping[str, Path], path: Path) -> None:
+        """Make of them the one graph that the program asks."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what else the program reads."""
 
-    @abstractmethod
-    def stand_in(self, sessions: Sessions) -> Any:
-        """What computes by the graphs."""
+    @property
+    def code(self) -> str:
+        """The program."""
+        return (PROGRAMS / f"{self.program}.py").read_text(encoding="utf-8")
 
     @abstractmethod
-    def alike(self, other: Any) -> Alike:
+    def stand_in(self, sessions: Sessions) -> Any:
+        """What computes by the traced graphs."""
+
+    @abstractmethod
+    def near(self, other: Any) -> Near:
         """A stand-in beside the original."""
 
     @abstractmethod
     def quality(self, other: Any) -> Quality | None:
         """The score of a stand-in on the validation part; None where there is none."""
+
+    @abstractmethod
+    def inputs(self) -> list[str]:
+        """What the program is tried with, a line each."""
+
+    @abstractmethod
+    def same(self, said: str) -> tuple[int, int]:
+        """How many inputs there are, and how often the program says to one what the run says."""
 
     def references(self) -> tuple[list[str], ...] | None:
         """The validation part, where its files are still there."""
@@ -128,14 +142,14 @@ class Shipment(ABC):
         except (UserError, OSError):  # a run may be handed on without its data
             return []
 
-    def inputs(self, by: Tokenizer) -> list[str]:
+    def lines(self, by: Tokenizer) -> list[str]:
         """Texts to compare with: of the validation part, or of random tokens."""
         if found := self.references():
-            return found[0][:SAMPLES]
+            return [line for line in found[0][:SAMPLES] if "\r" not in line]
         chance = np.random.default_rng(1)
         most = max(1, min(self.longest - 2, 30))
         rows = (chance.integers(by.unknown, len(by), n % most + 1) for n in range(SAMPLES))
-        return [by.decode(row.tolist()).replace("\n", " ") for row in rows]
+        return [" ".join(by.decode(row.tolist()).splitlines()) for row in rows]
 
 
 def tokenized(field: Any, kind: type, what: str) -> Any:
@@ -147,21 +161,27 @@ def tokenized(field: Any, kind: type, what: str) -> Any:
     return field
 
 
-def save_tokenizer(field: Any, folder: Path, name: str = "tokenizer.json") -> None:
-    alone(field.tokenizer, folder / name)
-    if field.spelling is not None:
-        field.spelling.characters.save(folder / CHARACTERS)
+def agreeing(ours: Iterable[Prediction], said: str) -> tuple[int, int]:
+    """How many outputs there are, and how many of the lines begin with them."""
+    wanted = [each.text.replace("\n", " ") for each in ours]
+    found = [line.rstrip("\r") for line in said.split("\n")]
+    pairs = zip(wanted, found, strict=False)
+    return len(wanted), sum(a in (b, b.partition("\t")[0]) for a, b in pairs)
 
 
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8", newline="\n")
+class Reader(Shipment):
+    """What says something of texts."""
+
+    field: Any
+
+    def inputs(self) -> list[str]:
+        return self.lines(self.field.tokenizer)
+
+    def same(self, said: str) -> tuple[int, int]:
+        return agreeing(self.task.predict(self.model, self.inputs(), NO_SEARCH), said)
 
 
-def agreeing(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    return sum(a == b for a, b in zip(ours, theirs, strict=True))
-
-
-class Labels(Shipment):
+class Labels(Reader):
     """A label for each text, or several."""
 
     def __init__(self, run: Run, model: Model) -> None:
@@ -177,35 +197,30 @@ class Labels(Shipment):
         spelt, several = self.field.spelling is not None, self.task.several
         return {"model": graphs.Labels(self.model, self.field.name, spelt=spelt, several=several)}
 
-    def card(self) -> dict[str, Any]:
-        return {
-            "start": Tokenizer.start,
-            "end": Tokenizer.end,
-            "longest": self.recipe.task.data.max_length,
-            "several": self.task.several,
-            "separator": self.recipe.task.labels.separator,
-            "letters": LETTERS,
-        }
+    def assemble(self, files: Mapping[str, Path], path: Path) -> None:
+        add_names(files["model"], "labels", self.task.names)
 
     def save(self, folder: Path) -> None:
-        save_tokenizer(self.field, folder)
-        _write_json(folder / "labels.json", list(self.task.names))
+        by, longest = self.field.tokenizer, self.longest - 2
+        framed: Any = {"before": [by.start], "after": [by.end], "longest": longest}
+        alone(by, folder / "tokenizer.json", **framed, blank=False)
+        if self.field.spelling is not None:
+            characters(self.field.spelling, folder / CHARACTERS, folded=by)
+
+    @property
+    def code(self) -> str:
+        return super().code.replace('","', json.dumps(self.recipe.task.labels.separator))
 
     def stand_in(self, sessions: Sessions) -> Model:
         return stand_ins.labels(sessions["model"], self.field.name)
 
-    def _predicted(self, model: Model, inputs: Sequence[str]) -> list[Any]:
-        return list(self.task.predict(model, inputs, NO_SEARCH))
-
-    def alike(self, other: Model) -> Alike:
-        inputs = self.inputs(self.field.tokenizer)
-        ours, theirs = (self._predicted(model, inputs) for model in (self.model, other))
+    def near(self, other: Model) -> Near:
+        both = (self.task.predict(model, self.inputs(), NO_SEARCH) for model in (self.model, other))
         chances = [
             np.array([[*p.probabilities.values()] for p in side if p.probabilities])
-            for side in (ours, theirs)
+            for side in both
         ]
-        same = agreeing([p.text for p in ours], [p.text for p in theirs])
-        return Alike(len(inputs), same, far(*chances), "probabilities")
+        return Near(far(*chances), "probabilities")
 
     def quality(self, other: Model) -> Quality | None:
         rows, head = self.stored(self.longest - 2), cast(Any, other.head)
@@ -223,62 +238,54 @@ class Labels(Shipment):
         return Quality("accuracy", values, np.ones(len(values)), True)
 
 
-class Tags(Shipment):
+class Tags(Reader):
     """A tag, or a number, for each word."""
-
-    program = "tags"
 
     def __init__(self, run: Run, model: Model) -> None:
         super().__init__(run, model)
         self.field = tokenized(self.task.source, words.Field, "words")
+        self.program = "tags_spelt" if self.field.spelling else "tags"
 
     @property
     def longest(self) -> int:
         return int(self.recipe.task.data.max_length)
 
     def graphs(self) -> dict[str, Graph]:
-        spelt = self.field.spelling is not None
-        return {"model": graphs.Tags(self.model, self.field.name, spelt=spelt)}
-
-    def card(self) -> dict[str, Any]:
-        tags, head = self.task.tags, self.model.head
-        crf: Any = getattr(head, "crf", None)
+        spelt, tags = self.field.spelling is not None, self.task.tags
         scale = tags.scale if tags.real else None
-        return {
-            "unit": self.field.unit,
-            "longest": self.longest,
-            "unknown": Tokenizer.unknown,
-            "letters": LETTERS,
-            "tags": [] if tags.real else list(tags.names),
-            "neighbours": {name: each.tolist() for name, each in crf.state_dict().items()}
-            if crf
-            else {},
-            "mean": scale.mean if scale else 0.0,
-            "deviation": scale.deviation if scale else 1.0,
-        }
+        name, longest = self.field.name, self.longest
+        return {"model": graphs.Tags(self.model, name, spelt=spelt, longest=longest, scale=scale)}
+
+    def assemble(self, files: Mapping[str, Path], path: Path) -> None:
+        if not self.task.real:
+            add_names(files["model"], "tags", self.task.tags.names, "best")
 
     def save(self, folder: Path) -> None:
-        save_tokenizer(self.field, folder)
+        alone(self.field.tokenizer, folder / "tokenizer.json")
+        if self.field.spelling is not None:
+            characters(self.field.spelling, folder / CHARACTERS)
+
+    @property
+    def code(self) -> str:
+        text = super().code
+        if self.task.real:
+            said = 'model.run(["tags"], given)[0]'
+            text = text.replace(said, f'map("{{:.6g}}".format, {said.replace("tags", "best")})')
+        if self.field.unit == "characters":
+            text = text.replace("line.split()", '[*"".join(line.split())]')
+        return text
 
     def stand_in(self, sessions: Sessions) -> Model:
         return stand_ins.tags(sessions["model"], self.field.name, self.model)
 
-    def _tagged(self, model: Model, inputs: Sequence[str]) -> list[Any]:
-        rows = self.field.encode([self.field.parse(line) for line in inputs])
-        found: list[Any] = self.task.tagger.tag(model, rows, 64)
-        return found
-
-    def alike(self, other: Model) -> Alike:
-        inputs = self.inputs(self.field.tokenizer)
-        ours, theirs = (self._tagged(model, inputs) for model in (self.model, other))
-        names = [
-            [" ".join(self.task.tags.texts(t.values)) for t in side] for side in (ours, theirs)
-        ]
+    def near(self, other: Model) -> Near:
+        rows = self.field.encode([self.field.parse(line) for line in self.inputs()])
+        both = [self.task.tagger.tag(model, rows, 64) for model in (self.model, other)]
         if self.task.real:
-            values = [np.concatenate([t.values for t in side]) for side in (ours, theirs)]
-            return Alike(len(inputs), len(inputs), far(*values), "standardised numbers")
-        chances = [np.exp(np.concatenate([t.log_probs for t in side])) for side in (ours, theirs)]
-        return Alike(len(inputs), agreeing(*names), far(*chances), "probabilities")
+            values = [np.concatenate([t.values for t in side]) for side in both]
+            return Near(far(*values), "standardised numbers")
+        chances = [np.exp(np.concatenate([t.log_probs for t in side])) for side in both]
+        return Near(far(*chances), "probabilities")
 
     def quality(self, other: Model) -> Quality | None:
         if not (rows := self.stored()):
@@ -299,90 +306,3 @@ class Tags(Shipment):
         return Quality(
             "accuracy", values, np.array([float((row >= 0).sum()) for row in true]), True
         )
-
-
-class Numbers(Shipment):
-    """What a series does next."""
-
-    program = "numbers"
-
-    @property
-    def longest(self) -> int:
-        return 2 * int(self.task.window.look_back)
-
-    def graphs(self) -> dict[str, Graph]:
-        standard = self.task.past.standard
-        by = self.task.by(self.model)
-        return {"model": graphs.Numbers(by, standard.mean, standard.deviation)}
-
-    def card(self) -> dict[str, Any]:
-        window = self.task.window
-        return {
-            "variables": list(self.task.past.standard.names),
-            "delimiter": self._delimiter(),
-            "look_back": window.look_back,
-            "horizon": window.horizon,
-            "block": window.steps,
-            "level": self.recipe.task.intervals.level,
-            "reach": self.recipe.task.intervals.reach,
-        }
-
-    def _delimiter(self) -> str:
-        """What stands between columns; nothing where the program is to find out."""
-        given = self.recipe.task.data.delimiter
-        return "" if given == "auto" else delimiters.character(given)
-
-    def save(self, folder: Path) -> None:
-        """The draws of futures, if a forecast goes on from what it has said itself."""
-        window, paths = self.task.window, self.recipe.task.intervals.paths
-        blocks = -(-window.horizon // window.steps)
-        size = (blocks * window.steps, len(self.task.past.standard.names))
-        rows = [torch.zeros(size)]
-        for number in range(paths if blocks > 1 else 0):
-            rows.append(torch.randn(size, generator=torch.Generator().manual_seed(number)))
-        np.save(folder / "noise.npy", torch.stack(rows).numpy(), allow_pickle=False)
-
-    def stand_in(self, sessions: Sessions) -> stand_ins.Forecasts:
-        standard = self.task.past.standard
-        return stand_ins.Forecasts(
-            self.model,
-            self.task.window,
-            self.task.past.name,
-            self.task.by(self.model).restless,
-            session=sessions["model"],
-            centre=standard.mean,
-            spread=standard.deviation,
-        )
-
-    def _windows(self, most: int) -> tuple[Any, Any]:
-        """Standardised values, and where futures begin; of the training part where there is no
-        other."""
-        part = "validation" if self.task.plan.has("validation") else "train"
-        steps = self.task.window.horizon
-        starts = self.task.stored.starts(part, steps)
-        if not len(starts):
-            part = "train"
-            starts = self.task.stored.starts(part, self.task.window.steps)
-        chosen = np.linspace(0, len(starts) - 1, min(most, len(starts))).astype(int)
-        return self.task.stored.values(part), starts[np.unique(chosen)]
-
-    def alike(self, other: stand_ins.Forecasts) -> Alike:
-        values, starts = self._windows(SAMPLES)
-        window = self.task.window
-        ours, theirs = (
-            by.judge(values, starts, window.steps) for by in (self.task.by(self.model), other)
-        )
-        apart = max(
-            far(getattr(ours, name).numpy(), getattr(theirs, name).numpy())
-            for name in ("mean", "deviation")
-        )
-        same = int(((ours.mean - theirs.mean).abs().flatten(1).amax(1) < 1e-4).sum())
-        return Alike(len(starts), same, apart, "standardised values")
-
-    def quality(self, other: stand_ins.Forecasts) -> Quality | None:
-        if not self.task.plan.has("validation"):
-            return None
-        values, starts = self._windows(MOST)
-        found = other.judge(values, starts, self.task.window.steps)
-        errors = found.by_window(1.0)["mse"].numpy()
-        return Quality("mse", errors, np.ones(len(errors)), False)

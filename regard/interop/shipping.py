@@ -12,16 +12,17 @@ from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import supports
 from regard.interop.export import export as as_ctranslate2
 from regard.interop.kept import check_free, whole
-from regard.interop.shipments import Alike, Labels, Numbers, Shipment, Tags
+from regard.interop.running import PROGRAM, run_program, write_texts
+from regard.interop.shipments import Labels, Near, Shipment, Tags
+from regard.interop.shipments_of_series import Numbers
 from regard.interop.shipments_of_text import Written
 from regard.model import Model
 from regard.recipe import checked
 from regard.runs import Run
 
-FORMAT = 1
+FORMAT = 2
 TOLERANCE = 1e-4
 """How far a figure in float32 may be from the original's."""
-PROGRAMS = Path(__file__).parent / "programs"
 Quantization = Literal["float32", "int8"]
 KINDS: dict[str, type[Shipment]] = {
     "labels": Labels, "tags": Tags, "numbers": Numbers, "tokens": Written,
@@ -133,37 +134,44 @@ def _written(made: Shipment, folder: Path, quantization: Quantization) -> Shippe
     for name, graph in graphs.items():
         onnx.write(graph, paths[name])
     exact = _opened(made, paths)
-    found, price = _same(made.alike(exact)), None
+    found, price = _near(made.near(exact)), None
     size = onnx.size([*paths.values()])
     if quantization == "int8":
         before = made.quality(exact)
         for path in paths.values():
             onnx.narrow(path)
         rounded = _opened(made, paths)
-        found, after = made.alike(rounded), made.quality(rounded)
+        found, after = made.near(rounded), made.quality(rounded)
         sizes = (size, size := onnx.size([*paths.values()]))
         price = cost(before, after, sizes)
+    whole = folder / "model.onnx"
+    made.assemble(paths, whole)
+    for path in {*paths.values()} - {whole}:
+        path.unlink()
     made.save(folder)
-    shipped = Shipped(files=(), **found._asdict(), megabytes=size, cost=price)
+    write_texts(folder, {PROGRAM: made.code})
+    inputs, same = made.same(run_program(folder, made.inputs(), *made.arguments))
+    parity: dict[str, Any] = {"inputs": inputs, "same": same, **found._asdict()}
+    shipped = Shipped(files=(), **parity, megabytes=size, cost=price)
     card = {
         "format": FORMAT,
         "regard": __version__,
         "task": made.recipe.kind,
         "quantization": quantization,
-        "parity": found._asdict(),
+        "parity": parity,
         "cost": None if price is None else asdict(price),
-        **made.card(),
     }
-    _texts(folder, made, card, shipped)
-    return _listed(shipped, folder)
+    texts = {"regard.json": checked.written(card, indent=1)}
+    write_texts(folder, {**texts, "README.md": _readme(made, card, shipped)})
+    return replace(shipped, files=tuple(sorted(path.name for path in folder.iterdir())))
 
 
 def _opened(made: Shipment, paths: dict[str, Path]) -> Any:
     return made.stand_in({name: onnx.Session(path) for name, path in paths.items()})
 
 
-def _same(found: Alike) -> Alike:
-    """Refuse graphs that are not the original; outputs may differ where two are as likely."""
+def _near(found: Near) -> Near:
+    """Refuse graphs that are not the original."""
     if not found.difference <= TOLERANCE:
         raise UserError(
             f"the exported model is not the original: {found.figures} differ by "
@@ -172,27 +180,15 @@ def _same(found: Alike) -> Alike:
     return found
 
 
-def _listed(shipped: Shipped, folder: Path) -> Shipped:
-    return replace(shipped, files=tuple(sorted(path.name for path in folder.iterdir())))
-
-
-def _texts(folder: Path, made: Shipment, card: dict[str, Any], shipped: Shipped) -> None:
-    program = (PROGRAMS / f"{made.program}.py").read_text(encoding="utf-8")
-    needs = "onnxruntime numpy" if made.program == "numbers" else "onnxruntime tokenizers numpy"
+def _readme(made: Shipment, card: dict[str, Any], shipped: Shipped) -> str:
+    needs = "onnxruntime" if made.recipe.kind == "forecast" else "onnxruntime tokenizers"
     lines = [f"Numbers in {card['quantization']}. Compared with the run when it was written:"]
     lines.append(f"{shipped}.")
     if shipped.cost:
         lines.append(f"\n{shipped.cost}.")
-    readme = README.format(
-        task=made.recipe.kind, found="\n".join(lines), needs=needs, program=program
+    return README.format(
+        task=made.recipe.kind, found="\n".join(lines), needs=needs, program=made.code
     )
-    texts = {
-        "regard.json": checked.written(card, indent=1),
-        "run.py": program,
-        "README.md": readme,
-    }
-    for name, content in texts.items():
-        (folder / name).write_text(content, encoding="utf-8", newline="\n")
 
 
 README = """\
@@ -201,10 +197,9 @@ README = """\
 {found}
 
     pip install {needs}
-    python run.py < input
+    python -X utf8 run.py < input
 
-The graphs (`*.onnx`) take any number of rows, of any length; token 0 is padding. `regard.json` has
-what the program must know beside them. This is `run.py`:
+`model.onnx` does all of the work, and `regard.json` has what was measured. This is `run.py`:
 
 ```python
 {program}```

@@ -39,18 +39,15 @@ def _tokens(batch: Batch, name: str) -> dict[str, NDArray[Any]]:
 
 
 @dataclass(frozen=True)
-class _Reads:
-    """An input that gives an output of a graph as its states."""
+class _Labels:
+    """An input that gives the logits of labels as the state of a text."""
 
     session: Session
     name: str
-    output: str
 
     def __call__(self, batch: Batch) -> Sequence:
-        states = torch.from_numpy(self.session(_tokens(batch, self.name))[self.output])
-        if states.ndim == 2:  # of the whole text
-            return Sequence(states[:, None], torch.ones(len(states), 1, dtype=torch.bool))
-        return Sequence(states, batch[f"{self.name}_mask"])
+        states = torch.from_numpy(self.session(_tokens(batch, self.name))["logits"])
+        return Sequence(states[:, None], torch.ones(len(states), 1, dtype=torch.bool))
 
 
 class _Given(nn.Module):
@@ -66,14 +63,37 @@ class _Given(nn.Module):
 
 
 def labels(session: Session, name: str) -> Model:
-    return StandIn(_Reads(session, name, "logits"), None, _Given())
+    return StandIn(_Labels(session, name), None, _Given())
+
+
+@dataclass(frozen=True)
+class _Tags:
+    """An input that gives scores of tags as the states of the first tokens of words, one sentence
+    after the other."""
+
+    session: Session
+    name: str
+    size: int
+
+    def __call__(self, batch: Batch) -> Sequence:
+        tokens, mask = batch[self.name], batch[f"{self.name}_mask"]
+        states = torch.zeros(*tokens.shape, self.size)
+        pairs = zip(batch[f"{self.name}_first"], batch[f"{self.name}_word_mask"], strict=True)
+        for n, (first, real) in enumerate(pairs):
+            read = _tokens(batch, self.name).items()
+            given = {key: each[n][mask[n].numpy()] for key, each in read}
+            words = np.zeros(len(given["tokens"]), np.int64)
+            words[first[real][1:].numpy()] = 1
+            scores = self.session({**given, "words": words.cumsum()})["scores"]
+            states[n, first[real]] = torch.from_numpy(scores)
+        return Sequence(states, mask)
 
 
 def tags(session: Session, name: str, model: Model) -> Model:
     """The field of neighbouring tags is that of the original."""
     head: Any = copy.deepcopy(model.head)
-    head.project = nn.Identity()
-    return StandIn(_Reads(session, name, "scores"), None, head.eval())
+    size, head.project = head.project.out_features, nn.Identity()
+    return StandIn(_Tags(session, name, size), None, head.eval())
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ Real positions stand before padding. A tag below 0 is not known: probabilities a
 the known tags, whatever the others may be.
 """
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -69,18 +73,8 @@ class CRF(nn.Module):
         return torch.stack(steps, 1)
 
     def decode(self, emissions: Emissions, mask: Mask) -> Tags:
-        """argmax_y s(y) (Viterbi): maxima in place of sums, and where each came from."""
-        best, pointers = self.start + emissions[:, 0], []
-        stay = torch.arange(emissions.shape[2], device=emissions.device).expand_as(best)
-        for t in range(1, emissions.shape[1]):
-            scores, came_from = (best[..., None] + self.transitions).max(1)  # (B, C)
-            real = mask[:, t, None]
-            best = torch.where(real, scores + emissions[:, t], best)
-            pointers.append(torch.where(real, came_from, stay))
-        tags = [(best + self.end).argmax(-1, keepdim=True)]
-        for came_from in reversed(pointers):
-            tags.append(came_from.gather(-1, tags[-1]))
-        return torch.cat(tags[::-1], 1).masked_fill(~mask, 0)
+        """argmax_y s(y)."""
+        return viterbi(emissions, mask, self.start, self.transitions, self.end)
 
     def _next(self, alpha: Float[Tensor, "B C"]) -> Float[Tensor, "B C"]:
         """log Σ_j exp(α[j] + A[j, k]) for each k."""
@@ -95,6 +89,32 @@ class CRF(nn.Module):
             beta = torch.where(mask[:, t, None], before, beta)
             betas.append(beta)
         return torch.stack(betas[::-1], 1)
+
+
+def looped(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of plain tensors whose loops stay loops where a graph is traced."""
+    untyped: Any = torch.jit
+    made: Callable[..., Tensor] = untyped.script_if_tracing(inspect.unwrap(function))
+    return made
+
+
+@looped
+def viterbi(
+    emissions: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor
+) -> Tensor:
+    """Maxima in place of sums, and where each came from: tags (B, T), 0 at padding."""
+    best = start + emissions[:, 0]
+    stay = torch.arange(emissions.shape[2], device=emissions.device).expand_as(best)
+    pointers = [stay]  # which nothing follows: a graph has no empty lists
+    for t in range(1, emissions.shape[1]):
+        scores, came_from = (best[..., None] + transitions).max(1)  # (B, C)
+        real = mask[:, t, None]
+        best = torch.where(real, scores + emissions[:, t], best)
+        pointers.append(torch.where(real, came_from, stay))
+    tags = [(best + end).argmax(-1, keepdim=True)]
+    for t in range(1, len(pointers)):
+        tags.append(pointers[len(pointers) - t].gather(-1, tags[-1]))
+    return torch.cat(tags, 1).flip(1).masked_fill(~mask, 0)
 
 
 def _only(emissions: Emissions, tags: Tags) -> Emissions:

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import math
 import shutil
-import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from regard.interop import conversion, ctranslate2, export, nearness, shortlist
 from regard.interop.alone import alone
 from regard.runs import Run
 from regard.tasks import translate
+from tests.exported import alone_program, code_lines
 from tests.translators import native, signed, teacher_forced
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (regard[ctranslate2])")
@@ -258,7 +258,7 @@ def test_an_export_can_have_a_shortlist(predictor: front.Predictor, tmp_path: Pa
     export.export(predictor.run, tmp_path / "export", "float32", shortlist=True)
     quick = front.load(predictor.run.folder, shortlist=True)
     lines = ["the cat sees the dog", "", "a dog sees a cat"]
-    assert run_readme(tmp_path / "export", lines) == [quick.predict([line])[0] for line in lines]
+    assert run_alone(tmp_path / "export", lines) == [quick.predict([line])[0] for line in lines]
 
 
 def test_without_training_data_there_is_no_shortlist(predictor: front.Predictor, tmp_path: Path):
@@ -278,15 +278,12 @@ def test_a_shortlist_is_for_ctranslate2_alone(predictor: front.Predictor):
         front.load(predictor.run.folder, engine="torch", shortlist=True)
 
 
-def run_readme(folder: Path, lines: list[str]) -> list[str]:
-    """Run the program in an exported README, where neither regard nor torch can be imported."""
-    program = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
-    hidden = "import sys; sys.modules.update(regard=None, torch=None)\n"
-    command = [sys.executable, "-c", hidden + program, str(folder)]
-    text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def run_alone(folder: Path, lines: list[str]) -> list[str]:
+    """What the program says, which the README shows and which has about ten lines."""
+    program = (folder / "run.py").read_text()
+    assert program in (folder / "README.md").read_text()
+    assert code_lines(program) <= 12
+    return alone_program(folder, "".join(f"{line}\n" for line in lines)).splitlines()
 
 
 def test_an_export_stands_on_its_own(predictor: front.Predictor, tmp_path: Path):
@@ -295,7 +292,7 @@ def test_an_export_stands_on_its_own(predictor: front.Predictor, tmp_path: Path)
     assert found.sentences == 16 and found.equal == 1.0 and found.difference < 1e-4
     assert json.loads((folder / "regard.json").read_text())["parity"]["equal"] == 1.0
     assert [f.name for f in folder.parent.iterdir()] == ["export"]
-    assert run_readme(folder, LINES) == predictor.predict(LINES)
+    assert run_alone(folder, LINES) == predictor.predict(LINES)
 
 
 def test_an_export_in_int8_says_how_near_it_is(predictor: front.Predictor, tmp_path: Path):
@@ -358,7 +355,7 @@ def test_a_failing_export_leaves_nothing(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export, "_alone", full)
+    monkeypatch.setattr(export, "save_both", full)
     with pytest.raises(UserError, match="No space left"):
         export.export(predictor.run, tmp_path / "new" / "export")
     assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from regard.interop.cost import cost
 from regard.interop.shipments import Quality, tokenized
 from regard.runs import Run
 from tests import small_runs
+from tests.exported import alone_program, code_lines
 
 pytest.importorskip("onnx", reason="onnx is not installed (regard[onnx])")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (regard[onnx])")
@@ -28,6 +27,7 @@ ROTARY = {**BLOCKS, "norm": "pre", "position": "rotary", "normalisation": "rms"}
 RNN = {"kind": "rnn", "layers": 1}
 GRU = {**RNN, "cell": "gru"}
 SPELT = {"kind": "words", "size": 8, "characters": {"size": 8, "widths": [2, 3]}}
+SUBWORDS = {"kind": "bpe", "vocabulary": 270}
 ROLLED = {"look_back": 12, "horizon": 5, "block": 2, "normalise": "window"}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "classify": ("classify", {"encoder": {**RNN, "layers": 2}, "head": {"pooling": "ends"}}, {}),
@@ -35,9 +35,23 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "classify-spelt": (
         "classify",
         {"input": SPELT, "encoder": {"kind": "cnn", "widths": [2, 3]}, "head": {"pooling": "max"}},
-        {"characters": True},
+        {"characters": True, "tokenizer": {"kind": "word", "lowercase": True}},
     ),
-    "tag": ("tag", {"encoder": BLOCKS}, {}),
+    "classify-several": (
+        "classify",
+        {"encoder": BLOCKS},
+        {"labels": {"kind": "several", "separator": "|"}, "tokenizer": SUBWORDS},
+    ),
+    "tag": (
+        "tag",
+        {"input": {"kind": "tokens"}, "encoder": BLOCKS, "head": {"crf": False}},
+        {"characters": False},
+    ),
+    "tag-parts-crf": (
+        "tag",
+        {"input": {"kind": "tokens"}, "encoder": BLOCKS, "head": {"crf": True}},
+        {"characters": False, "tokenizer": SUBWORDS, "data": {"max_length": 12}},
+    ),
     "tag-spelt-crf": (
         "tag",
         {
@@ -49,7 +63,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "forecast": (
         "forecast",
-        {"input": {"patch": 3}, "encoder": BLOCKS, "head": {"readout": "flatten"}},
+        {"input": {"patch": 3, "stride": 3}, "encoder": BLOCKS, "head": {"readout": "flatten"}},
         {},
     ),
     "forecast-rolled": ("forecast", {"encoder": RNN}, {"window": ROLLED}),
@@ -67,7 +81,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "translate-mixed": ("translate", {"encoder": RNN, "decoder": BLOCKS}, {}),
 }
-LINES = ["two dogs play", "", "a man sits in the snow and runs", "snow", "  "]
+LINES = ["two dogs play", "", "a man sits in the unbelievably deep snow and runs", "snow", "  "]
 
 
 @pytest.fixture(autouse=True)
@@ -81,27 +95,16 @@ def made(name: str, folder: Path) -> Run:
     return small_runs.create(task, model, folder, **keys)
 
 
-def program(folder: Path, given: str, *arguments: str) -> str:
-    """What an exported folder's program says where neither regard nor torch can be imported."""
-    hidden = (
-        "import sys, runpy; sys.modules.update(regard=None, torch=None); "
-        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    )
-    command = [sys.executable, "-c", hidden, str(folder / "run.py"), *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
     run = made(name, tmp_path / "run")
     found = shipping.export(run, tmp_path / "shipped")
     assert found.same == found.inputs > 0
     assert found.difference < 1e-4
+    assert code_lines((tmp_path / "shipped/run.py").read_text()) <= 12
     predictor, task = front.Predictor(run, engine="torch"), run.recipe.kind
     if task == "forecast":
-        table = program(tmp_path / "shipped", small_runs.SERIES)
+        table = alone_program(tmp_path / "shipped", small_runs.SERIES)
         [wanted] = predictor.predict([small_runs.SERIES])
         rows = [[[*map(float, line.split(","))] for line in text.splitlines()[1:]]
                 for text in (table, wanted)]  # fmt: skip
@@ -111,13 +114,13 @@ def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
     given = "".join(f"{line}\n" for line in LINES)
     greedy: dict[str, Any] = {"search": "greedy"} if task in ("language_model", "translate") else {}
     arguments = ["0"] if task == "language_model" else []
-    said = program(tmp_path / "shipped", given, *arguments).splitlines()
+    said = alone_program(tmp_path / "shipped", given, *arguments).splitlines()
     outputs = list(predictor.predictions(LINES, **greedy))
     if task == "classify":
         cells = [line.split("\t") for line in said]
         said = [row[0] for row in cells]
-        chances = [float(row[1]) for row in cells if row[0]]
-        best = [max(p.probabilities.values()) for p in outputs if p.probabilities]
+        chances = [float(cell) for row in cells for cell in row[1:]]
+        best = [p.probabilities[name] for p in outputs for name in p.tokens]
         assert chances == pytest.approx(best, abs=1e-4)
     assert said == [p.text.replace("\n", " ") for p in outputs]
     assert len({*said}) > 1, "one answer for all would hide much"
@@ -126,10 +129,8 @@ def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
 def test_a_folder_says_what_it_is(tmp_path: Path):
     run = made("classify", tmp_path / "run")
     found = shipping.export(run, tmp_path / "shipped")
-    names = {"README.md", "labels.json", "model.onnx", "regard.json", "run.py", "tokenizer.json"}
+    names = {"README.md", "model.onnx", "regard.json", "run.py", "tokenizer.json"}
     assert {*found.files} == names == {path.name for path in (tmp_path / "shipped").iterdir()}
-    labels = json.loads((tmp_path / "shipped/labels.json").read_text())
-    assert sorted(labels) == sorted(small_runs.LABELS)
     readme = (tmp_path / "shipped/README.md").read_text()
     assert (tmp_path / "shipped/run.py").read_text() in readme
     assert "the same output as the run for 64 of 64 inputs" in readme
@@ -158,7 +159,7 @@ def test_int8_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert card["cost"]["metric"] == "bleu" and card["quantization"] == "int8"
     large, small = card["cost"]["megabytes"]
     assert small < large
-    assert program(tmp_path / "out", "two dogs play\n").count("\n") == 1
+    assert alone_program(tmp_path / "out", "two dogs play\n").count("\n") == 1
 
 
 def test_without_a_validation_part_a_warning_says_so(
