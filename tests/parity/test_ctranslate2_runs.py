@@ -352,7 +352,7 @@ def test_an_export_never_writes_over_something(predictor: front.Predictor, tmp_p
 def test_a_failing_export_leaves_nothing(
     predictor: front.Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(export, "save_both", full)
