@@ -88,8 +88,10 @@ class Assembly:
         import onnx
         from onnx import helper
 
-        sides = [[_value(name, *form) for name, form in side.items()] for side in (inputs, outputs)]
-        graph = helper.make_graph(self.nodes, "model", *sides, self.constants)
+        read, given = (
+            [_value(name, *form) for name, form in side.items()] for side in (inputs, outputs)
+        )
+        graph = helper.make_graph(self.nodes, "model", read, given, self.constants)
         domains = [*self.domains.values()]
         onnx.save(helper.make_model(graph, opset_imports=domains, ir_version=self.version), path)
 

@@ -55,7 +55,7 @@ class Numbers(Shipment):
         rows = [torch.zeros(size)]
         for number in range(paths if blocks > 1 else 0):
             rows.append(torch.randn(size, generator=torch.Generator().manual_seed(number)))
-        drawn = torch.stack(rows).double().unflatten(1, (blocks, window.steps))
+        drawn = torch.stack(rows).double().view(len(rows), blocks, window.steps, size[1])
         found: NDArray[np.float64] = drawn.transpose(0, 1).numpy()
         return found
 
