@@ -58,7 +58,7 @@ class Evaluated:
             return {}
         if isinstance(task, Grades):
             how = task.config.evaluation  # type: ignore[attr-defined]
-            right = front.answers(task, self.part)[1]
+            right = task.alternatives(self.part)[1]
             return by_line.texts(self.scores, how, self.texts, right)
         return self._right() | self._labelled()
 

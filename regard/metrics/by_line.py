@@ -68,7 +68,7 @@ def _gaps(true: Sequence[str], chances: Mapping[str, float], several: bool) -> A
 def _calibration(sums: Array) -> Array:
     counts = sums[:, -1]
     gaps = np.abs(sums[:, :-1]).sum(1)
-    made = np.divide(gaps, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    made: Array = np.divide(gaps, counts, out=np.full(len(sums), np.nan), where=counts > 0)
     return 100 * made
 
 
@@ -102,7 +102,8 @@ def _macro(sums: Array) -> Array:
     there = said + true > 0
     each = np.divide(200 * both, said + true, out=np.zeros_like(both), where=there)
     count = there.sum(1)
-    return np.divide(each.sum(1), count, out=np.zeros(len(sums)), where=count > 0)
+    found: Array = np.divide(each.sum(1), count, out=np.zeros(len(sums)), where=count > 0)
+    return found
 
 
 def tags(
