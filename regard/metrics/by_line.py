@@ -102,8 +102,8 @@ def _macro(sums: Array) -> Array:
     there = said + true > 0
     each = np.divide(200 * both, said + true, out=np.zeros_like(both), where=there)
     count = there.sum(1)
-    mean: Array = np.divide(each.sum(1), count, out=np.zeros(len(sums)), where=count > 0)
-    return mean
+    found: Array = np.divide(each.sum(1), count, out=np.zeros(len(sums)), where=count > 0)
+    return found
 
 
 def tags(
