@@ -218,6 +218,8 @@ SECTIONS = {name.rpartition(".")[0] for name in KEYS} | {f"model.{name}" for nam
 HEADS = {section.partition(".")[0] for section in SECTIONS} - {""}
 SPOKEN = re.compile(r"\b[a-z_]+(?:\.[a-z_]+)+\b(?!\()")
 ENDINGS = {
+    "onnx",
+    "bin",
     "py",
     "md",
     "toml",
