@@ -43,7 +43,7 @@ test: lint
 # What a processor has decides which kernels run. These settings make a newer one behave like an older.
 AVX2    := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
 PLAIN   := ATEN_CPU_CAPABILITY=default
-COMPUTE := tests/parity tests/learn tests/contract --ignore=tests/contract/test_new.py $(addprefix tests/unit/test_, $(addsuffix .py, \
+COMPUTE := tests/parity tests/learn tests/contract $(addprefix tests/unit/test_, $(addsuffix .py, \
     attention cnn_bag compare crf cross_entropy device dropout gradients inspect linear model \
     pooling position profile recurrent rnn_parts search short_attention training transformer)) \
     $(addprefix tests/fault/test_, $(addsuffix .py, determinism golden machines memory numbers resume))

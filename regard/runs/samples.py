@@ -18,7 +18,7 @@ from regard.recipe.parts import Part, module
 from regard.tasks import Searches, Task
 
 LONGEST = 80
-"""Characters of a text that are shown, and at most as many tokens are written."""
+"""Characters of a text that are shown."""
 
 Sampler = Callable[[Any], dict[str, str]]
 """(model) → {"input_1": …, "wanted_1": …, "got_1": …, "input_2": …}"""
@@ -50,15 +50,12 @@ def sampler(recipe: Recipe, task: Task, folder: Path) -> Sampler:
     if not chosen:
         return lambda model: {}
     inputs, wanted = ([pair[side] for pair in chosen] for side in (0, 1))
-    search, options = Part("none", None), dict[str, Any]()
+    search = Part("none", None)
     if isinstance(recipe.task, Searches):
         search = Part("greedy", module("search", "greedy").Config())
-    if "length" in task.predict_options:
-        options["length"] = LONGEST
 
     def sample(model: Any) -> dict[str, str]:
-        found = task.predict(model, inputs, search, **options)
-        got = [each.text for each in found]
+        got = [each.text for each in task.predict(model, inputs, search)]
         return _record([*map(Sample, inputs, wanted, got)])
 
     return sample
