@@ -301,7 +301,9 @@ def test_a_test_part_that_cannot_be_used_is_nothing_to_training(
     run, _ = front.create(tmp_path / "run", from_table(made))
     assert len(Store(run.folder / "store", "train")) > 400
     names = [path.name for path in (run.folder / "store").iterdir()]
-    assert {name.split(".")[0] for name in names} == {"train", "validation"}, "nothing half read"
+    assert {name.split(".")[0] for name in names} == {"train", "validation", "watched"}, (
+        "nothing half read"
+    )
 
 
 def test_long_texts_are_cut_or_left_out(folder: Path, tmp_path: Path):

@@ -147,7 +147,9 @@ def test_a_limit_that_is_named_is_the_only_one():
     pieces = read("tag", "tokenizer.kind=bpe")
     assert not pieces.task.characters
     assert pieces.model.input.kind == "tokens"
-    patches = read("forecast", "model.encoder.kind=transformer", "model.input.patch=3")
+    patches = read(
+        "forecast", "model.encoder.kind=transformer", "model.input.patch=3", "window.look_back=96"
+    )
     assert (patches.model.input.config.patch, patches.model.input.config.stride) == (3, 0)
     assert read("tag").model.head.config.crf
     assert not read("tag", "labels.kind=real").model.head.config.crf
