@@ -467,7 +467,10 @@ def test_values_that_look_wrong(tmp_path, change, code):
 
 
 def test_a_model_that_follows_the_level_may_drift(tmp_path):
-    rows = [f"{row.split(',')[0]},{100 * (n > 320)},{n % 7}" for n, row in enumerate(hours())]
+    rows = [
+        f"{row.split(',')[0]},{float(row.split(',')[1]) + 100 * (n > 320):.4f},{n % 7}"
+        for n, row in enumerate(hours())
+    ]
     recipe = series(tmp_path, rows)
     window = replace(recipe.task.window, normalise="last")
     assert "series.drift" in codes(quick_check(recipe), "warning")
