@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], message: str) -> 
 
 
 def test_nothing_can_be_fed_without_a_memory() -> None:
-    with pytest.raises(RecipeError, match="input_feeding: there is no memory"):
+    with pytest.raises(RecipeError, match="input_feeding: a language model has no memory"):
         Decoder(decoding.Config(input_feeding=True), D, Embedding(V, D), memory=False)
 
 

@@ -163,7 +163,7 @@ def test_several_files_are_one_text_and_running_text_keeps_empty_lines(folder: P
 
 
 def test_shares_that_leave_nothing_are_refused():
-    with pytest.raises(RecipeError, match="nothing to learn from"):
+    with pytest.raises(RecipeError, match="nothing is left to learn from"):
         ByPlace(validation=0.5, test=0.5)
 
 
