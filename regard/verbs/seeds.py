@@ -1,12 +1,12 @@
 """The same recipe from several seeds: how much of a result is luck."""
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from regard.errors import RecipeError
+from regard.metrics.seeds import Spread
 from regard.recipe import config
 from regard.recipe.values import Range, check
 from regard.runs import Run, state
@@ -18,7 +18,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class Reached:
     """What several seeds reached in validation."""
 
     metric: str
@@ -26,22 +26,18 @@ class Spread:
     """Best value of each run, by its folder."""
 
     @property
-    def mean(self) -> float:
-        return statistics.fmean(self.values.values())
-
-    @property
-    def deviation(self) -> float | None:
-        """√(Σ (v − mean)² / (n − 1)); None of one run."""
-        return statistics.stdev(self.values.values()) if len(self.values) > 1 else None
+    def spread(self) -> Spread:
+        return Spread.of([*self.values.values()])
 
     def as_dict(self) -> dict[str, Any]:
         found = {"kind": "seeds", "metric": self.metric, "runs": self.values}
-        return found | {"mean": self.mean, "deviation": self.deviation}
+        return found | self.spread._asdict()
 
     def lines(self) -> list[str]:
         each = [f"{run}: best {self.metric} {value:.4g}" for run, value in self.values.items()]
-        around = "" if self.deviation is None else f" ± {self.deviation:.2g} (standard deviation)"
-        whole = f"{len(each)} seeds: {self.metric} {self.mean:.4g}{around} in validation"
+        mean, deviation = self.spread
+        around = "" if deviation is None else f" ± {deviation:.2g} (standard deviation)"
+        whole = f"{len(each)} seeds: {self.metric} {mean:.4g}{around} in validation"
         return [*each, whole, f"test: regard compare {' '.join(self.values)}"]
 
 
@@ -60,7 +56,7 @@ def train(
     count: int,
     begin: Callable[[tuple[str, ...], Path], None],
     go_on: Callable[[Path], None],
-) -> Spread | None:
+) -> Reached | None:
     """Train each seed: a finished run is kept, an unfinished one goes on. None without a
     validation.
 
@@ -83,4 +79,4 @@ def train(
     best = {str(f): Checkpoint(f / "model").standing().best for f in found.values()}
     reached = {run: value for run, value in best.items() if value is not None}
     metric = Run(found[first]).recipe.train.metric
-    return Spread(metric=metric, values=reached) if len(reached) == count else None
+    return Reached(metric=metric, values=reached) if len(reached) == count else None

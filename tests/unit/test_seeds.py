@@ -15,7 +15,7 @@ from regard.metrics.seeds import apart, tail
 from regard.metrics.verdict import Beside, beside_seeds
 from regard.recipe.config import Recipe
 from regard.runs.seeds import groups
-from regard.verbs.seeds import Spread, folders
+from regard.verbs.seeds import Reached, folders
 from tests import corpus
 
 
@@ -30,8 +30,8 @@ def test_folders_are_named_by_their_seed():
 
 
 def test_mean_and_deviation_by_hand():
-    found = Spread(metric="bleu", values={"a": 1.0, "b": 2.0, "c": 3.0})
-    assert found.mean == 2.0 and found.deviation == 1.0
+    found = Reached(metric="bleu", values={"a": 1.0, "b": 2.0, "c": 3.0})
+    assert found.spread == (2.0, 1.0)
     assert found.lines()[3] == "3 seeds: bleu 2 ± 1 (standard deviation) in validation"
 
 
