@@ -91,7 +91,7 @@ def predict(
         column: The column of a table that is read: its name, or its number, from 1; otherwise that
             of the run's own data, or the only one that holds texts.
         input_format: What is read: text, a line each, or a table (conll: a word a line, for runs
-            that tag); auto goes by the file's suffix.
+            that tag); auto goes by the file's suffix, or its tabs.
         delimiter: What stands between columns: tab, comma, semicolon, pipe or a character.
         header: Whether a table begins with the names of its columns; auto finds out.
         split: Part punctuation from words before they are tagged (“Paris, 3.5” is Paris , 3 . 5).
@@ -193,7 +193,7 @@ def score(
             out as it came in, with columns added; without any, a part of the recipe's data.
         columns: The columns of a table that hold input and output: names, or numbers, from 1;
             otherwise those of the run's own data.
-        input_format: What is read: text, a line each, or a table; auto goes by the file's suffix.
+        input_format: What is read: text, a line each, or a table; auto goes by the file's suffix, or its tabs.
         delimiter: What stands between columns: tab, comma, semicolon, pipe or a character.
         header: Whether a table begins with the names of its columns; auto finds out.
         part: Which part of the recipe's data, if no files are given.

@@ -21,6 +21,8 @@ KNOWN = re.compile(r"\.(txt|tsv|csv|jsonl?|ndjson|conllu?|bio|fasta|gz)$", re.IG
 """How names of files end, also such as have blanks in them."""
 NAME = re.compile(r"\S+\.[A-Za-z]\w{1,5}")
 """What is rather the name of a file than a text."""
+LOOKED = 1 << 16
+"""Bytes of a file that are looked at."""
 LONGEST = 4096
 """No path has more bytes."""
 
@@ -51,10 +53,21 @@ class Source:
     def inputs(self, task: Any) -> Iterator[str]:
         """Its lines, or all of it, as the task reads it."""
         if self.text is None:
-            return common.inputs(task, self.path)
+            lines = common.inputs(task, self.path)
+            return lines if self.path or task.reads_files else self._without_tabs(lines)
         if task.reads_files:
             raise UserError(f"{self.text}: no such file")
         return iter(self.text.split("\n"))
+
+    def _without_tabs(self, lines: Iterator[str]) -> Iterator[str]:
+        """The same lines; the first that has a tab is pointed out."""
+        warned = False
+        for number, line in enumerate(lines, 1):
+            if "\t" in line and not warned:
+                warned = True
+                what = "the line has a tab, and is read as one text"
+                streams.warn(f"{self.name}:{number}: {what}; for a table: - --input-format tsv")
+            yield line
 
     @contextmanager
     def table(self, request: "Request") -> "Iterator[Table]":
@@ -98,11 +111,26 @@ def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
         except UserError as error:
             piped = f"echo {quoted(given)} | {with_parts(verb, run)}"
             raise UserError(f"{error}; if it is a text: {piped}") from None
-        known = extended.SUFFIXES.get(readers.suffix(path), "text")
-        return Source(path, format=known if format == "auto" else format)
+        if format == "auto":
+            format = extended.SUFFIXES.get(readers.suffix(path)) or _found(path)
+        return Source(path, format=format)
     if format not in ("auto", "text"):
         raise RecipeError(f"input_format: {given!r} is no file, so it cannot be {format}")
     return Source(text=given)
+
+
+def _found(path: Path) -> Format:
+    """What a file is whose name does not say it: as many tabs in all of its first lines make a
+    table."""
+    from regard.data import readers
+
+    if not path.is_file():  # what comes through a pipe is read once
+        return "text"
+    with readers.opened(path) as stream:
+        start = stream.read(LOOKED)
+    lines = start.split(b"\n")[: -1 if len(start) == LOOKED else None]
+    tabs = {line.count(b"\t") for line in lines if line.strip()}
+    return "tsv" if len(tabs) == 1 and tabs != {0} else "text"
 
 
 def is_there(path: Path) -> bool:

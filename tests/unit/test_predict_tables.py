@@ -121,6 +121,22 @@ def test_a_table_keeps_its_columns(call: Call):
     assert call("predict", "classify", *piped, data=Path("in.csv").read_bytes()).out == found.out
 
 
+def test_tabs_make_a_table_whatever_the_name(call: Call, tmp_path: Path):
+    (tmp_path / "a.tsv").write_text("1\tgood\n2\tbad\n")
+    (tmp_path / "a.txt").write_text("1\tgood\n2\tbad\n")
+    (tmp_path / "b.txt").write_text("1\tgood\nbad\n")  # not in all lines: texts
+    table = call("predict", "classify", "a.tsv", "--column", 2)
+    assert table.code == 0 and table.out.startswith("1\tgood\t")
+    assert call("predict", "classify", "a.txt", "--column", 2).out == table.out
+    assert "\t" not in call("predict", "classify", "b.txt").out
+    piped = call("predict", "classify", data=b"good\n1\tgood\n2\tbad\n")
+    assert len(piped.out.splitlines()) == 3
+    assert [line for line in piped.err if "tab" in line] == [
+        "standard input:2: the line has a tab, and is read as one text; for a table: "
+        "- --input-format tsv"
+    ]
+
+
 def test_objects_get_the_label_and_with_json_all_that_is_known(call: Call):
     Path("in.jsonl").write_text('{"id": 7, "text": "a dog runs"}\n')
     [plain] = call("predict", "classify", "in.jsonl").objects
