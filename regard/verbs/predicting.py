@@ -193,7 +193,8 @@ def score(
             out as it came in, with columns added; without any, a part of the recipe's data.
         columns: The columns of a table that hold input and output: names, or numbers, from 1;
             otherwise those of the run's own data.
-        input_format: What is read: text, a line each, or a table; auto goes by the file's suffix, or its tabs.
+        input_format: What is read: text, a line each, or a table; auto goes by the file's suffix,
+            or its tabs.
         delimiter: What stands between columns: tab, comma, semicolon, pipe or a character.
         header: Whether a table begins with the names of its columns; auto finds out.
         part: Which part of the recipe's data, if no files are given.
