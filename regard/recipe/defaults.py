@@ -47,7 +47,8 @@ def with_parts(table: Table) -> Table:
     data = table.get("data")
     if not isinstance(data, dict) or {"train", "validation", "test"} & data.keys():
         return table
-    parts = {name: each.parts for name, each in known().items()}.get(str(data.get("set")), {})
+    name = data.get("set")
+    parts = known()[name].parts if isinstance(name, str) and name in known() else {}
     return {**table, "data": {**data, **parts}}
 
 
@@ -58,13 +59,13 @@ def under(table: Table, task: ModuleType) -> Table:
         return table
     kinds = {part: {"kind": kind} for part, kind in task.PARTS.items() if isinstance(kind, str)}
     laid: Table = {"model": kinds}
-    cuts = _get(table, "tokenizer.kind")
-    for name in ("all", str(cuts)):
+    cuts = _name(table, "tokenizer.kind")
+    for name in ("all", cuts):
         _lay(laid, copy.deepcopy(tables.get(name, {})))
     if main := main_part(task):
-        kind = _get(table, f"model.{main}.kind") or _get(laid, f"model.{main}.kind")
+        kind = _name(table, f"model.{main}.kind") or _name(laid, f"model.{main}.kind")
         _lay(laid, {"model": {main: {"kind": kind}}})
-        for name in (str(kind), f"{kind}-{cuts}"):
+        for name in (kind, f"{kind}-{cuts}"):
             _lay(laid, copy.deepcopy(tables.get(name, {})))
     for key, needs in (FITS | _file(task).get("fits", {})).items():
         if any(_get(table, other) not in (None, *values) for other, values in needs.items()):
@@ -103,6 +104,12 @@ def _get(table: Any, key: str) -> Any:
     for name in key.split(".") if key else ():
         table = table.get(name) if isinstance(table, dict) else None
     return table
+
+
+def _name(table: Table, key: str) -> str:
+    """The same of a name; what is none is refused later, with its place."""
+    found = _get(table, key)
+    return found if isinstance(found, str) else ""
 
 
 def _lay(below: Table, above: Table) -> None:

@@ -102,6 +102,12 @@ def test_a_recipe_that_names_a_set_alone_has_its_parts():
         config.recipe({"task": "translate", "data": {"set": "cmudict"}})
     with pytest.raises(RecipeError, match=r"data\.set"):
         config.recipe({"task": "translate", "data": {"set": ["multi30k"]}})
+    huge = 16**5000  # no str() can write it
+    for wrong in ({"data": {"set": huge}}, {"tokenizer": {"kind": huge}}):
+        with pytest.raises(RecipeError):
+            config.recipe({"task": "translate", "data": {"train": ["a"]}, **wrong})
+    with pytest.raises(RecipeError):
+        read("translate", f"model.encoder.kind={huge:#x}")
 
 
 def test_the_kinds_of_tokenizer_and_encoder_decide_together():
