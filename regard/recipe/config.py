@@ -121,7 +121,10 @@ def recipe(table: Table, place: Place = Place(), *, of_run: bool = False) -> Rec
         task = module("tasks", kind)
     except RecipeError as error:
         raise RecipeError(f"{place.of('task')}: task: {error}") from None
-    table = table if of_run else defaults.under(defaults.with_parts(table), task)
+    if not of_run:
+        with place.located():
+            table = defaults.with_parts(table)
+        table = defaults.under(table, task)
     from regard import model
     from regard.tasks import check_metric
     from regard.train.job import Config as TrainConfig

@@ -42,14 +42,17 @@ MOST = 10**9
 
 def with_parts(table: Table) -> Table:
     """A recipe's table; one that names a data set alone has the files of the set's parts."""
+    from regard.data.files import check_set
     from regard.data.sets import known
 
-    data = table.get("data")
-    if not isinstance(data, dict) or {"train", "validation", "test"} & data.keys():
+    data, name = table.get("data"), _name(table, "data.set")
+    if not name or not isinstance(data, dict) or {"train", "validation", "test"} & data.keys():
         return table
-    name = data.get("set")
-    parts = known()[name].parts if isinstance(name, str) and name in known() else {}
-    return {**table, "data": {**data, **parts}}
+    try:
+        check_set(name, "")
+    except RecipeError as error:
+        raise RecipeError(f"data.{error}") from None
+    return {**table, "data": {**data, **known()[name].parts}}
 
 
 def under(table: Table, task: ModuleType) -> Table:

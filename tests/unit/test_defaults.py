@@ -102,6 +102,8 @@ def test_a_recipe_that_names_a_set_alone_has_its_parts():
         config.recipe({"task": "translate", "data": {"set": "cmudict"}})
     with pytest.raises(RecipeError, match=r"data\.set"):
         config.recipe({"task": "translate", "data": {"set": ["multi30k"]}})
+    with pytest.raises(RecipeError, match=r"data\.set: .* did you mean 'multi30k'"):
+        config.recipe({"task": "translate", "data": {"set": "multi30kk"}})
     huge = 16**5000  # no str() can write it
     for wrong in ({"data": {"set": huge}}, {"tokenizer": {"kind": huge}}):
         with pytest.raises(RecipeError):

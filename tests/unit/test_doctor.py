@@ -512,10 +512,10 @@ def test_other_programs_do_not_lengthen_the_estimate(made, tmp_path, monkeypatch
 
     monkeypatch.setattr(cost, "_step", step)
     found = regard.doctor(made, f"train.threads={threads}", to=tmp_path / "run")
-    [told] = [each for each in found if each.code == "cost.time"]
-    assert 0.1 < (told.value or 0) < 0.4, "20 updates of 10 ms or so, by the batch's size"
-    assert "for 20 updates" in told.what
-    assert told.what.endswith("beside the other programs that run at present")
+    [cost_of_time] = [each for each in found if each.code == "cost.time"]
+    assert 0.1 < (cost_of_time.value or 0) < 0.4, "20 updates of 10 ms or so, by the batch's size"
+    assert "for 20 updates" in cost_of_time.what
+    assert cost_of_time.what.endswith("beside the other programs that run at present")
 
 
 def test_a_model_that_memory_cannot_hold_is_an_error_and_is_never_made(made, monkeypatch):
