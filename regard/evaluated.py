@@ -12,6 +12,7 @@ from typing import Any
 from regard import front
 from regard.data.readers import excerpt
 from regard.errors import UserError
+from regard.fields import labels
 from regard.metrics import SEED, Comparison, Score, by_line, paired, paired_bootstrap, statistic
 from regard.metrics.paired import Difference
 from regard.metrics.statistic import Statistic
@@ -69,7 +70,7 @@ class Evaluated:
         true = [field.parse(each) for each in task.references(self.part)[1]]
         if any(output.probabilities for output in self.predictions):
             chances = [output.probabilities for output in self.predictions]
-            several = bool(getattr(field, "several", False))
+            several = isinstance(field, labels.Field) and field.several
             return by_line.labels(self.scores, said, true, chances, several=several)
         if [*map(len, said)] != [*map(len, true)]:
             return {}
