@@ -77,6 +77,11 @@ class Continuer:
         rows = self.by.encode(text.split("\n"))
         return [token for row in rows for token in (*row, self.by.end)][:-1]
 
+    def begun(self, prompt: list[int]) -> list[int]:
+        """What is read before the first token that is written; some imported tokenizers put nothing
+        before a prompt."""
+        return [self.before, *prompt] if self.by.opens or not prompt else prompt
+
     def decode(self, tokens: Sequence[int]) -> str:
         lines: list[list[int]] = [[]]
         for token in tokens:
@@ -105,7 +110,7 @@ class Continuer:
         half of it: each sample by itself, other searches with the best hypothesis, so that their
         alternatives differ in the last window only.
         """
-        texts = [[self.before, *prompt] for prompt in prompts]
+        texts = [*map(self.begun, prompts)]
         kept = (self.window or sys.maxsize) // 2 + 1
         samples = search.config.samples if isinstance(search.config, Samples) else 0
         found = [[NOTHING] for _ in texts]
@@ -223,7 +228,7 @@ class Continuer:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
         prompt, beam = self.tokens(text), None
         if target is None:
-            rows = [[self.before, *prompt]]
+            rows = [self.begun(prompt)]
             cap = max(1, min(length, limit(self.model.decoder) - len(prompt)))
             request = self._request(rows, [cap], (0,), [()])
             with torch.inference_mode():

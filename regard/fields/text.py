@@ -205,7 +205,7 @@ class Field(Tokenised):
         if self.role == "ended":
             by = self.tokenizer
             most = sys.maxsize if self.running else longest + 1
-            ends = range(by.end, len(by))  # END is a token of its own here
+            ends = by.read if by.imported else range(by.end, len(by))  # END is a token here
             return store.check(self.name, values=ends, longest=most, end=by.end)
         super().verify(store, longest)
         if self.spelling is not None:
@@ -240,7 +240,7 @@ class Field(Tokenised):
         return {self.name: tokens[:most], **self.letters_of(row, 0, most)}
 
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        found = arrays(self.name, [row[self.name] for row in rows], self.role)
+        found = arrays(self.name, [row[self.name] for row in rows], self.role, self.tokenizer)
         if self.running:
             found[f"{self.name}_in"][:, 0] = self.before
         if self.written:
@@ -270,9 +270,11 @@ class Field(Tokenised):
         return self.tokenizer.groups(self.framed(row))
 
 
-def arrays(name: str, rows: Sequence[Any], role: Role) -> dict[str, Array]:
-    """The tokens of texts as a batch has them, by their role."""
-    by = Tokenizer  # special tokens have the same numbers in all
+def arrays(
+    name: str, rows: Sequence[Any], role: Role, by: Tokenizer | type[Tokenizer] = Tokenizer
+) -> dict[str, Array]:
+    """The tokens of texts as a batch has them, by their role; special ones have the same numbers in
+    all tokenizers, but for imported ones."""
     tokens = [np.asarray(row, np.int64) for row in rows]
     if role in ("read", "framed"):
         start = [by.start] if role == "framed" else []
