@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,9 +20,11 @@ from regard.decoding.prediction import Prediction, scored
 from regard.errors import RecipeError
 from regard.examples.stored import collate
 from regard.fields import Row, masked
+from regard.layers.probe import scope
+from regard.layers.some_places import places_of
 from regard.metrics import VERSION, Score, perplexity
 from regard.model import Model
-from regard.types import Batch
+from regard.types import Batch, Selective
 
 POSITIONS = 1024
 """Places whose logits are held at once."""
@@ -73,9 +75,8 @@ class Filler:
         def judged(batch: Batch, ids: list[int]) -> Iterator[Found]:
             name = self.field.name
             hidden, true = batch[f"{name}_masked"], batch[f"{name}_out"]
-            places = hidden.flatten().nonzero().squeeze(1)
-            symbols = true.flatten().index_select(0, places)
-            chosen, best = _judged(model, states(model, batch).flatten(0, 1)[places], symbols)
+            symbols = true[hidden]
+            chosen, best = _judged(model, hidden_states(model, batch, hidden), symbols)
             columns = (chosen.double(), best, symbols)
             ends = hidden.sum(1).cumsum(0)[:-1].tolist()
             return map(Found, *(np.split(each.cpu().numpy(), ends) for each in columns))
@@ -205,6 +206,17 @@ def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
     if said != read:
         raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no token fits")
     return memory.states
+
+
+def hidden_states(
+    model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]
+) -> Float[Tensor, "N D"]:
+    """States of the places where `hidden` is True, row by row."""
+    if model.input is None or not isinstance(model.encoder, Selective):
+        return states(model, batch)[hidden]
+    places, real = places_of(hidden)
+    with scope("encoder"):
+        return model.encoder.at(model.input(batch), places)[real]
 
 
 def _judged(

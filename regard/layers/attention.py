@@ -122,7 +122,7 @@ class MultiHeadAttention(nn.Module):
             packed = torch.cat([query, key, value], -1)
         parts = packed.view(past.sentences, -1, 3, self.heads, dim // self.heads)
         cache = past.write(layer, parts.permute(2, 0, 3, 1, 4)[1:])  # (2, B, H, R/B·T, K)
-        heads = self._ask(packed[..., :dim], cache, bias)
+        heads = self.ask(packed[..., :dim], cache, bias)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output, cache
 
@@ -138,13 +138,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "R T D"]:
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
         query = self.query(x).view(memory[0].shape[0], -1, x.shape[-1])  # (B, R/B·T, D)
-        heads = self._ask(query, memory, mask)
+        heads = self.ask(query, memory, mask)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output
 
-    def _ask(
+    def ask(
         self, query: Float[Tensor, "B T D"], cache: Cache, mask: Hides | None
     ) -> Float[Tensor, "B T D"]:
+        """Z of queries that are projected already."""
         if _short(query, cache[0].shape[2]):
             return short_attention.cross_attention(query, *cache, _bias(mask))
         return self._attend(_split(query, self.heads), *cache, mask, False)

@@ -15,7 +15,7 @@ from regard.data.batching import Draw
 from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
-from regard.decoding.filling import SHOWN, Filler, Found, figures, pseudo_scored, scores, states
+from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, pseudo_scored, scores
 from regard.decoding.prediction import Choose, Sample
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
@@ -152,8 +152,10 @@ class Task(FolderTask):
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p of what is hidden, given the rest."""
-        hidden = states(model, batch)
-        return model.head.loss(hidden, batch["source_out"], batch["source_masked"]), None
+        hidden = hidden_states(model, batch, batch["source_masked"])
+        true = batch["source_out"][batch["source_masked"]]
+        head: Any = model.head
+        return head.states_loss(hidden, true), None
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.plan.has("validation"):
