@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class Tokenised(Base):
     """Whether words come with their characters."""
     learnt: Tokenizer | None = None
     spelling: Spelling | None = None
+    special: ClassVar[tuple[str, ...]] = ()
+    """Names of special tokens that its tokenizer has beside the usual ones."""
 
     @property
     def size_names(self) -> Sequence[str]:
@@ -72,9 +74,9 @@ class Tokenised(Base):
 
     def fit(self, values: Iterable[str]) -> "Tokenised":
         if not self.spelt:
-            return replace(self, learnt=Tokenizer.train(self.config, values))
+            return replace(self, learnt=Tokenizer.train(self.config, values, self.special))
         texts = list(values)
-        made = Tokenizer.train(self.config, texts)
+        made = Tokenizer.train(self.config, texts, self.special)
         spelt = Spelling.train(chain.from_iterable(map(made.words, texts)))
         return replace(self, learnt=made, spelling=spelt)
 
