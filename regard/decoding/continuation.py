@@ -61,7 +61,7 @@ def read(model: Model, texts: Sequence[Sequence[int]]) -> DecoderState:
 
 @dataclass(frozen=True)
 class Continuer:
-    """A model that goes on where texts stop; the lines of a text end by tokens of their own."""
+    """A model that goes on where texts stop; lines end by tokens of their own, or documents do."""
 
     model: Model
     by: Tokenizer
@@ -71,13 +71,19 @@ class Continuer:
     """How many tokens the model can hold, if it hands nothing on."""
     ends: bool
     """Whether texts end: what is written may then be over before it is long enough."""
+    documents: bool = False
+    """Whether a text of several lines has one end alone."""
 
     def tokens(self, text: str) -> list[int]:
         """Those of a text of many lines; there is no end after the last."""
+        if self.documents:
+            return self.by.encode([text])[0]
         rows = self.by.encode(text.split("\n"))
         return [token for row in rows for token in (*row, self.by.end)][:-1]
 
     def decode(self, tokens: Sequence[int]) -> str:
+        if self.documents:
+            return self.by.decode(tokens)
         lines: list[list[int]] = [[]]
         for token in tokens:
             lines.append([]) if token == self.by.end else lines[-1].append(token)
