@@ -123,7 +123,7 @@ class Task(FolderTask):
     said, usual_columns = "continuation", {"target": "text"}
 
     config: Config
-    predict_options = frozenset({"length"})
+    predict_options = frozenset({"length", "stop"})
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
@@ -203,7 +203,7 @@ class Task(FolderTask):
             places = [(rows[0], len(rows[0]) * n // (PLACES + 1)) for n in range(1, PLACES + 1)]
         else:
             places = [(row, len(row) // 2) for row in rows[:: max(1, len(rows) // PLACES)]]
-        return health.shares(*self._continuer(model).beside(places))
+        return health.shares(*self.continuer(model).beside(places))
 
     # Likelihood
 
@@ -271,9 +271,11 @@ class Task(FolderTask):
         *,
         batch: int = 64,
         length: int | None = None,
+        stop: Sequence[str] = (),
         first: int = 0,
     ) -> Iterator[Prediction]:
-        """What follows each input, in order: input and output together are the text.
+        """What follows each input, in order, up to one of the strings `stop`: input and output
+        together are the text.
 
         An empty input has something follow, too: a text from its beginning. What the vocabulary
         lacks is read as the unknown token, and the status says so. The score is that of the
@@ -282,12 +284,12 @@ class Task(FolderTask):
         if (most := self.config.output.length if length is None else length) < 1:
             raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
-        yield from self._continuer(model).predict(inputs, search, most, batch, first)
+        yield from self.continuer(model).predict(inputs, search, most, batch, first, stop)
 
     def samples(self, model: Model, choose: Choose) -> list[Sample]:
-        return self._continuer(model).samples(self._validation(), choose)
+        return self.continuer(model).samples(self._validation(), choose)
 
-    def _continuer(self, model: Model) -> Continuer:
+    def continuer(self, model: Model) -> Continuer:
         window, kind = self.window(model), (not self.running, self.packed)
         return Continuer(model, self.by, self.before, window, *kind)
 
@@ -295,4 +297,4 @@ class Task(FolderTask):
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
-        return self._continuer(model).look(text, search, target, length, self._batch)
+        return self.continuer(model).look(text, search, target, length, self._batch)
