@@ -124,6 +124,15 @@ class DecoderState(Protocol):
         ...
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """The state of a decoder that reads rows of several documents, each as if it were alone."""
+
+    def bounded(self, first: int) -> DecoderState:
+        """The same for rows in which every document begins with the token `first`."""
+        ...
+
+
 class NoSize(RecipeError):
     """A part asks for a size that its field does not have."""
 

@@ -18,7 +18,7 @@ from regard.data.spelling import Spelling
 from regard.data.store import Column, Store, pad
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
-from regard.fields import Array, Draw, Field as Base, Flat, Row
+from regard.fields import SEPARATOR, Array, Draw, Field as Base, Flat, Row
 
 Role = Literal["read", "framed", "written", "ended"]
 """How it comes into a batch: x₁ … x_n END, or START x₁ … x_n END, to be read; or to be written, as
@@ -174,7 +174,7 @@ class Field(Tokenised):
 
     role: Role = "read"
     running: bool = False
-    """Whether texts follow each other, so that END of another stands before each."""
+    """Whether texts follow each other, so that END of another stands before each; of any length."""
     readable = True
 
     @classmethod
@@ -187,6 +187,13 @@ class Field(Tokenised):
 
     def show(self, value: str) -> str:
         return value
+
+    def keep(self, value: str) -> str:
+        """A document may have several lines."""
+        return value.replace(SEPARATOR, SEPARATOR + "0").replace("\n", SEPARATOR + "1")
+
+    def kept(self, line: str) -> str:
+        return line.replace(SEPARATOR + "1", "\n").replace(SEPARATOR + "0", SEPARATOR)
 
     # What has learnt from data
 

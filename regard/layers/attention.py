@@ -104,13 +104,13 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        mask: Bool[Tensor, "#B #1 #T T"] | None,
+        mask: Shaped[Tensor, "#B #1 #T T"] | None,
         *,
         rotary: Rotary | None = None,
         causal: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
-        """Self-attention of whole texts, and their keys and values. `causal`: the mask is just the
-        triangle."""
+        """Self-attention of whole texts, and their keys and values. The mask may be what one adds
+        to the scores; `causal`: it is just the triangle."""
         short = rotary is None and self.groups == self.heads and _short(x, x.shape[1])
         packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
         query, key, value = self._apart(packed)
