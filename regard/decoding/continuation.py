@@ -122,7 +122,7 @@ class Continuer:
         if search.kind == "beam":
             raise RecipeError("stream: beam search changes its mind; use search = greedy or sample")
         prompt, stops, shown = self.tokens(text), self._stops(stop), ""
-        row, done, draws = [self.before, *prompt], NOTHING, 0
+        row, done, draws = self.begun(prompt), NOTHING, 0
         while not done.finished and len(done.tokens) < length:
             rows = [[*row, *done.tokens][-self._kept :]]
             steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
