@@ -51,6 +51,8 @@ class Reading:
     beam: Tree | None = None
     numbers: list[dict[str, Any]] | None = None
     """Where numbers are said, the panels of a picture of them: name, past, mean, low, high, …"""
+    blanks: list[int] = field(default_factory=list)
+    """Positions of `source` that are to be filled, one for each of `said`."""
 
     def measured(self, model: Model) -> Float[Tensor, "T C"]:
         return self.measure(logits(model, self.batch))[0]
@@ -201,6 +203,47 @@ def tagged(
         source_words=source.groups(row),
         said_words=[(n, n + 1) for n in range(len(said))],
         numbers=[{"name": "value", "mean": [float(s) for s in said]}] if tags.real else None,
+    )
+
+
+def filled(
+    model: Model,
+    batch: Batch,
+    text: str,
+    places: list[int],
+    by: Tokenizer,
+    given: list[int] | None,
+    *,
+    source: list[str],
+    source_words: list[tuple[int, int]],
+    never: list[int],
+) -> Reading:
+    """Tokens at the blanks of a text: those `given`, or the likeliest; `never` are none of them."""
+
+    def measure(scores: Float[Tensor, "B S V"]) -> Float[Tensor, "B T V"]:
+        chosen = scores[:, places].float()
+        return chosen.index_fill(-1, torch.tensor(never, device=chosen.device), -1e9).log_softmax(
+            -1
+        )
+
+    said = given
+    if said is None:
+        with torch.inference_mode():
+            said = measure(logits(model, batch))[0].argmax(-1).tolist()
+    return Reading(
+        text=text,
+        output=" ".join(piece.removeprefix("▁") for piece in by.pieces(said)),
+        batch=batch,
+        source=source,
+        said=by.pieces(said),
+        of=[source[place] for place in places],
+        symbols=said,
+        name=by.pieces,
+        measure=measure,
+        given=0 if given is None else len(said),
+        source_words=source_words,
+        said_words=[(n, n + 1) for n in range(len(said))],
+        blanks=places,
     )
 
 

@@ -21,8 +21,7 @@ def suits(block: Any) -> bool:
     """Whether a block can be asked for some places: not one that is watched, that shares keys among
     heads of queries, or whose sublayers stand side by side."""
     attention = block.attention
-    whole = attention.query_key_value.weight.shape[0] == 3 * attention.output.weight.shape[0]
-    return whole and not getattr(block, "parallel", False) and not watched()
+    return attention.groups == attention.heads and not block.parallel and not watched()
 
 
 def chosen(x: Float[Tensor, "B S D"], places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
