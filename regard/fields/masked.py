@@ -1,7 +1,7 @@
 """Text of which some tokens are hidden and to be found again (Devlin et al. 2019, section 3.1).
 
-[CLS] x₁ … x_n [SEP] is read, with some x_t replaced, and these x_t are predicted. Which ones, and by
-what they are replaced, is drawn for each example by the seed, the epoch and its number.
+[CLS] x₁ … x_n [SEP] is read, with some x_t replaced, and these x_t are predicted. Which ones, and
+by what they are replaced, is drawn for each example by the seed, the epoch and its number.
 """
 
 import re

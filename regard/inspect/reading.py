@@ -51,8 +51,11 @@ class Reading:
     beam: Tree | None = None
     numbers: list[dict[str, Any]] | None = None
     """Where numbers are said, the panels of a picture of them: name, past, mean, low, high, …"""
+    what: str = ""
+    """What each of `said` is called, where the rest does not say so: token."""
     blanks: list[int] = field(default_factory=list)
-    """Positions of `source` that are to be filled, one for each of `said`."""
+    """Positions of `source` that are to be filled, one for each of `said`; none where each of
+    `said` is read, too."""
 
     def measured(self, model: Model) -> Float[Tensor, "T C"]:
         return self.measure(logits(model, self.batch))[0]
@@ -216,15 +219,17 @@ def filled(
     *,
     source: list[str],
     source_words: list[tuple[int, int]],
-    never: list[int],
+    hidden: bool,
 ) -> Reading:
-    """Tokens at the blanks of a text: those `given`, or the likeliest; `never` are none of them."""
+    """Tokens at some places of a text: those `given`, or the likeliest. Where these are blanks
+    (`hidden`), no special token is meant."""
+    never = sorted(by.special) if hidden else []
 
     def measure(scores: Float[Tensor, "B S V"]) -> Float[Tensor, "B T V"]:
         chosen = scores[:, places].float()
-        return chosen.index_fill(-1, torch.tensor(never, device=chosen.device), -1e9).log_softmax(
-            -1
-        )
+        if never:
+            chosen = chosen.index_fill(-1, torch.tensor(never, device=chosen.device), -1e9)
+        return chosen.log_softmax(-1)
 
     said = given
     if said is None:
@@ -243,7 +248,8 @@ def filled(
         given=0 if given is None else len(said),
         source_words=source_words,
         said_words=[(n, n + 1) for n in range(len(said))],
-        blanks=places,
+        what="token",
+        blanks=places if hidden else [],
     )
 
 

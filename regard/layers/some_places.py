@@ -4,8 +4,8 @@ What a block gives at place t depends on all states that it reads, but on no oth
 
     y_t = x_t + attention(norm(x)_t, norm(x)),   z_t = y_t + feedforward(norm(y_t))
 
-So where few places are asked for, as the hidden ones of a masked language model are, keys and values
-are needed of all places, and queries, outputs and the feed-forward network of these few.
+So where few places are asked for, as the hidden ones of a masked language model are, keys and
+values are needed of all places, and queries, outputs and the feed-forward network of these few.
 """
 
 from typing import Any

@@ -19,7 +19,7 @@ from regard.decoding.prediction import Choose, Sample, scored
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import Stored, collate
-from regard.fields import Example, Row, masked
+from regard.fields import Example, masked
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
@@ -227,11 +227,8 @@ class Task(FolderTask):
     ) -> Iterator[dict[str, Any]]:
         """Pseudo-log-likelihood and pseudo-perplexity of each text: every token is hidden once, and
         all others are read."""
-        rows: list[Row] = self.source.encode(texts)
-        tokens = [[int(token) for token in row["source"]] for row in rows]
-        for row, symbols, chances in zip(
-            rows, tokens, self.filler.pseudo(model, tokens, batch), strict=True
-        ):
+        tokens = [[int(token) for token in row["source"]] for row in self.source.encode(texts)]
+        for symbols, chances in zip(tokens, self.filler.pseudo(model, tokens, batch), strict=True):
             status = "unknown" if self.by.unknown in symbols else "ok"
             yield scored(chances, status=status, tokens=self.by.pieces(symbols))
 
@@ -255,7 +252,7 @@ class Task(FolderTask):
             given,
             source=self.source.positions(row),
             source_words=self.source.groups(row),
-            never=sorted(self.by.special) if places else [self.by.pad],
+            hidden=bool(places),
         )
 
     def _given(self, words: Sequence[str], blanks: int) -> list[int]:
