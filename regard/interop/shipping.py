@@ -14,6 +14,7 @@ from regard.interop.export import export as as_ctranslate2
 from regard.interop.kept import check_free, whole
 from regard.interop.running import PROGRAM, run_program, write_texts
 from regard.interop.shipments import Labels, Near, Shipment, Tags
+from regard.interop.shipments_of_blanks import Filled
 from regard.interop.shipments_of_series import Numbers
 from regard.interop.shipments_of_text import Written
 from regard.model import Model
@@ -26,6 +27,7 @@ TOLERANCE = 1e-4
 Quantization = Literal["float32", "int8"]
 KINDS: dict[str, type[Shipment]] = {
     "labels": Labels, "tags": Tags, "numbers": Numbers, "tokens": Written,
+    "masked tokens": Filled,
 }  # fmt: skip
 """By what a head predicts."""
 
