@@ -1,5 +1,5 @@
-"""The Transformer's layers as pure functions in JAX: `regard.interop.jax` makes encoders and decoders
-of them. Weights are arrays by their names in the layer, a config is that of the recipe."""
+"""The layers of a Transformer as pure functions in JAX: `regard.interop.jax` makes encoders and
+decoders of them. Weights are arrays by their names in the layer, a config is that of the recipe."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
