@@ -269,6 +269,13 @@ class Layered(Protocol):
 
 
 @runtime_checkable
+class Selective(Protocol):
+    """An encoder that gives the states of some places alone, with less work than those of all."""
+
+    def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]: ...
+
+
+@runtime_checkable
 class Resizes(Protocol):
     """An encoder that gives another number of positions than it reads."""
 

@@ -9,14 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.layers import documents
-from regard.layers.attention import Hides, MultiHeadAttention, attend_to
+from regard.layers.attention import Hides, attend_to
 from regard.layers.cache import Cache, Past, joined, joined_caches, stacked_rows
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope, watched
-from regard.layers.residual import Residual, normalisation
 from regard.layers.short_attention import HIDDEN, hide, takes
 from regard.layers.single_step import Block as Bound, bind
 from regard.layers.transformer import Config
@@ -110,23 +108,14 @@ class Block(nn.Module):
 
     def __init__(self, config: Config, dim: int, *, cross: bool) -> None:
         super().__init__()
-
-        def around() -> Residual:
-            return Residual(dim, config.norm, config.normalisation, config.dropout)
-
-        self.attention = MultiHeadAttention(dim, config.heads, bias=config.bias)
-        self.around_attention = around()
+        self.attention = config.attention(dim)
+        self.around_attention = config.around(dim)
         if cross:
-            self.cross = MultiHeadAttention(dim, config.heads, bias=config.bias, cross=True)
-            self.around_cross = around()
-        self.feedforward = FeedForward(
-            dim,
-            config.feedforward,
-            config.activation,
-            bias=config.bias,
-            dropout=config.feedforward_dropout,
-        )
-        self.around_feedforward = around()
+            self.cross = config.attention(dim, cross=True)
+            self.around_cross = config.around(dim)
+        self.feedforward = config.network(dim)
+        self.around_feedforward = config.around(dim)
+        self.parallel = config.parallel
 
     def forward(
         self,
@@ -147,14 +136,14 @@ class Block(nn.Module):
                 )
             else:
                 y, cache = self.attention(inside, bias, rotary=rotary, causal=bias is None)
-        x = self.around_attention.leave(x, y)
+        before, x = x, self.around_attention.leave(x, y)
         if state.memory:
             with scope("cross"):
                 inside = self.around_cross.enter(x)
                 y = self.cross.look(inside, state.memory[number], state.mask)
             x = self.around_cross.leave(x, y)
         with scope("feedforward"):
-            y = self.feedforward(self.around_feedforward.enter(x))
+            y = self.feedforward(self.around_feedforward.enter(before if self.parallel else x))
         return self.around_feedforward.leave(x, y), cache
 
 
@@ -166,12 +155,12 @@ class Decoder(nn.Module):
         config.check(dim)
         self.embedding = embedding
         self.position = PositionalEncoding(config.position, dim, config.limit, config.layout)
-        rotary = config.position == "rotary"
-        self.rotary = Rotary(dim // config.heads, config.limit) if rotary else None
+        self.rotary = config.rotary(dim)
+        self.embedding_norm = config.before(dim)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, dim, cross=memory) for _ in range(config.layers))
-        pre = config.norm == "pre"
-        self.norm = normalisation(config.normalisation, dim) if pre else nn.Identity()
+        self.norm = config.last(dim)
+        self.plain = not config.parallel and config.key_value_heads in (0, config.heads)
 
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
@@ -187,7 +176,7 @@ class Decoder(nn.Module):
         return State(Past(rows, rows), projected, mask, 0, self._bound(projected, mask))
 
     def _bound(self, memory: tuple[Cache, ...], mask: Hides | None) -> tuple[Bound, ...]:
-        if torch.is_grad_enabled() or self.rotary is not None:
+        if torch.is_grad_enabled() or self.rotary is not None or not self.plain:
             return ()
         caches = memory or (None,) * len(self.blocks)
         return tuple(bind(*pair, mask) for pair in zip(self.blocks, caches, strict=True))
@@ -206,7 +195,8 @@ class Decoder(nn.Module):
         start: int | Tensor = state.read
         if state.first is not None:
             start, bias = _documents(tokens, state)
-        x = self.dropout(probe("input", self.position(self.embedding(tokens), start)))
+        x = self.embedding_norm(self.position(self.embedding(tokens), start))
+        x = self.dropout(probe("input", x))
         state = State(past, state.memory, state.mask, state.read, state.blocks)
         caches: list[Cache] = []
         for number, block in enumerate(self.blocks):
@@ -224,6 +214,7 @@ class Decoder(nn.Module):
         """The same for one token of each row, in few calls."""
         past, blocks = state.past, state.blocks
         y = self.position.forward(self.embedding.forward(tokens), state.read).squeeze(1)
+        y = self.embedding_norm(y)
         if not past.places:
             past = past.opened(len(blocks), blocks[0].heads, y)
         past, bias = past.grown(1)

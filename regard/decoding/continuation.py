@@ -83,6 +83,11 @@ class Continuer:
         rows = self.by.encode(text.split("\n"))
         return [token for row in rows for token in (*row, self.by.end)][:-1]
 
+    def begun(self, prompt: list[int]) -> list[int]:
+        """What is read before the first token that is written; some imported tokenizers put nothing
+        before a prompt."""
+        return [self.before, *prompt] if self.by.opens or not prompt else prompt
+
     def decode(self, tokens: Sequence[int]) -> str:
         if self.documents:
             return self.by.decode(tokens)
@@ -117,7 +122,7 @@ class Continuer:
         if search.kind == "beam":
             raise RecipeError("stream: beam search changes its mind; use search = greedy or sample")
         prompt, stops, shown = self.tokens(text), self._stops(stop), ""
-        row, done, draws = [self.before, *prompt], NOTHING, 0
+        row, done, draws = self.begun(prompt), NOTHING, 0
         while not done.finished and len(done.tokens) < length:
             rows = [[*row, *done.tokens][-self._kept :]]
             steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
@@ -158,7 +163,7 @@ class Continuer:
         half of it: each sample by itself, other searches with the best hypothesis, so that their
         alternatives differ in the last window only.
         """
-        texts = [[self.before, *prompt] for prompt in prompts]
+        texts = [*map(self.begun, prompts)]
         samples = search.config.samples if isinstance(search.config, Samples) else 0
         found = [[NOTHING] for _ in texts]
         going, draws = [(n, 0) for n in range(len(texts))], 0
@@ -297,7 +302,7 @@ class Continuer:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
         prompt, beam = self.tokens(text), None
         if target is None:
-            rows = [[self.before, *prompt]]
+            rows = [self.begun(prompt)]
             cap = max(1, min(length, limit(self.model.decoder) - len(prompt)))
             request = self._request(rows, [cap], (0,), [()])
             with torch.inference_mode():

@@ -109,19 +109,29 @@ class PositionalEncoding(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Turn each pair (x_2i, x_2i+1) of a query or key at position t by the angle t / base^(2i/K).
+    """Turn each pair (x_2i, x_2i+1) of a query or key at position t by the angle t / base^(2i/R).
 
-    The product of a query at t and a key at s then depends on t − s alone.
+    The product of a query at t and a key at s then depends on t − s alone. `halves` pairs
+    (x_i, x_i+R/2) instead, as Llama and GPT-NeoX do. Of the K numbers of a head the first R are
+    turned, all by default; the others, in GPT-NeoX, say nothing of the position.
     """
 
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, dim: int, limit: int = 1024, *, base: float = 10_000.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        limit: int = 1024,
+        *,
+        base: float = 10_000.0,
+        fraction: float = 1.0,
+        layout: Layout = "interleaved",
+    ) -> None:
         super().__init__()
-        if dim % 2:
-            raise UserError(f"rotary positions need an even dimension per head, not {dim}")
-        self.dim, self.base = dim, base
+        if (turned := turned_numbers(dim, fraction)) % 2 or not turned:
+            raise UserError(f"rotary positions need an even dimension per head, not {turned}")
+        self.dim, self.base, self.layout = turned, base, layout
         self._set(limit)
 
     def _set(self, limit: int) -> None:
@@ -143,8 +153,21 @@ class Rotary(nn.Module):
         else:
             where = places(start, x.shape[2])[:, None]  # (B, 1, T): of every head
         sin, cos = sin[where].to(x.dtype), cos[where].to(x.dtype)
+        if x.shape[-1] == self.dim:
+            return self._turn(x, sin, cos)
+        return torch.cat((self._turn(x[..., : self.dim], sin, cos), x[..., self.dim :]), -1)
+
+    def _turn(self, x: Tensor, sin: Tensor, cos: Tensor) -> Float[Tensor, "B H T R"]:
+        if self.layout == "halves":
+            first, second = x.chunk(2, -1)
+            return torch.cat((first * cos - second * sin, first * sin + second * cos), -1)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+def turned_numbers(dim: int, fraction: float) -> int:
+    """R: how many of the numbers of a head are turned."""
+    return int(dim * fraction)
 
 
 def limit(part: Any) -> int:

@@ -131,8 +131,7 @@ def _with_memory(
 
 def _linear(layer: Any) -> Map:
     """One row is multiplied as fast by the weight as it is; several, if it is large, are not."""
-    if layer.packed is not None:
-        packed = layer.packed
+    if (packed := getattr(layer, "packed", None)) is not None:
         return lambda x: int8.product(x, packed)
     weight, bias = layer.weight, layer.bias
     plain = _product(weight.t(), bias)
