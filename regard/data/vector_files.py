@@ -110,7 +110,9 @@ def run(folder: Path) -> tuple[list[str], Vector]:
     if not is_run(folder):
         raise UserError(f"{folder} is a folder, but no run of `regard word2vec`: name a file in it")
     if not (folder / WEIGHTS).is_file():
-        raise UserError(f"{folder} is not finished; to go on: regard word2vec --resume {folder}")
+        raise UserError(
+            f"{folder} is not finished; to go on: regard word2vec --resume {folder}"
+        )
     tokenizer = Tokenizer.load(folder / WORDS)
     words = tokenizer.pieces(range(len(tokenizer.special), len(tokenizer)))
     try:
@@ -149,7 +151,9 @@ def _text(path: Path, wanted: Collection[str] | None, dim: int) -> Iterator[Entr
         if wanted is None or word in wanted:
             yield word, _numbers(path, number, cells, line)
     if header and count != header.words:
-        raise UserError(f"{path}: its first line says {header.words:,} words, but it has {count:,}")
+        raise UserError(
+            f"{path}: its first line says {header.words:,} words, but it has {count:,}"
+        )
 
 
 def _numbers(path: Path, number: int, cells: Sequence[str], line: str) -> Vector:
@@ -181,13 +185,9 @@ def _binary(path: Path, wanted: Collection[str] | None, dim: int) -> Iterator[En
             raw = source.until(b" ", WORD)
             data = source.take(4 * header.dim) if raw is not None else b""
             if raw is None and source.take(1):
-                raise UserError(
-                    f"{where}: no blank after {WORD:,} bytes: not word2vec's binary form"
-                )
+                raise UserError(f"{where}: no blank after {WORD:,} bytes: not word2vec's binary form")
             if len(data) < 4 * header.dim:
-                raise UserError(
-                    f"{where} is cut off: the file is not whole, or its first line wrong"
-                )
+                raise UserError(f"{where} is cut off: the file is not whole, or its first line wrong")
             try:
                 word = raw.lstrip(b"\n").decode() if raw is not None else ""
             except UnicodeDecodeError:

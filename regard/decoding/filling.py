@@ -1,7 +1,7 @@
 """What a model puts in the place of hidden tokens, and how likely it finds those that stood there.
 
-nll        the mean of −log p(x_t | the rest) over hidden places
-pseudo     log PL(x) = Σ_t log p(x_t | x without x_t)      (Wang & Cho 2019; Salazar et al. 2020)
+    nll        the mean of −log p(x_t | the rest) over hidden places
+    pseudo     log PL(x) = Σ_t log p(x_t | x without x_t)      (Wang & Cho 2019; Salazar et al. 2020)
 """
 
 import math
@@ -208,7 +208,9 @@ def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
     return memory.states
 
 
-def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Float[Tensor, "N D"]:
+def hidden_states(
+    model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]
+) -> Float[Tensor, "N D"]:
     """States of the places where `hidden` is True, row by row."""
     if model.input is None or not isinstance(model.encoder, Selective):
         return states(model, batch)[hidden]

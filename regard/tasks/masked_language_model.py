@@ -15,15 +15,7 @@ from regard.data.batching import Draw
 from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
-from regard.decoding.filling import (
-    SHOWN,
-    Filler,
-    Found,
-    figures,
-    hidden_states,
-    pseudo_scored,
-    scores,
-)
+from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, pseudo_scored, scores
 from regard.decoding.prediction import Choose, Sample
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
@@ -140,7 +132,9 @@ class Task(FolderTask):
         def of(epoch: int) -> Any:
             if epoch not in cut:
                 random = np.random.Generator(np.random.PCG64([seed, epoch, windows.room]))
-                made = passages.windows(documents.lengths, windows.room, windows.crosses, random)
+                made = passages.windows(
+                    documents.lengths, windows.room, windows.crosses, random
+                )
                 cut.pop(epoch - 2, None)
                 cut[epoch] = made
             return cut[epoch]
@@ -168,13 +162,13 @@ class Task(FolderTask):
             return {}
         found = self._recovered(model, self._stored("validation").store.read_all("source"))
         whole = [place for each in found for place in each]
-        said, true = (
-            np.concatenate([getattr(f, side) for f in whole]) for side in ("said", "true")
-        )
+        said, true = (np.concatenate([getattr(f, side) for f in whole]) for side in ("said", "true"))
         alike = health.shares(*(list(map(str, side)) for side in (said, true)))
         return figures(whole) | alike
 
-    def _recovered(self, model: Model, texts: Sequence[Any], batch: int = 0) -> list[list[Found]]:
+    def _recovered(
+        self, model: Model, texts: Sequence[Any], batch: int = 0
+    ) -> list[list[Found]]:
         """What the model says of hidden places of each window of each text."""
         windows = self.filler.windows(texts)
         rows = [{"source": window} for some in windows for window in some]
@@ -202,9 +196,7 @@ class Task(FolderTask):
     def samples(self, model: Model, choose: Choose) -> list[Sample]:
         """Words of some texts of the validation part, and what the model says instead."""
         texts = [text for (text,) in watched(self.folder, self.fields) or ()]
-        rows = [
-            self.source.cut(self.source.encode([texts[n]])[0], SAMPLE) for n in choose(len(texts))
-        ]
+        rows = [self.source.cut(self.source.encode([texts[n]])[0], SAMPLE) for n in choose(len(texts))]
         hidden = [self.source.hidden(row, Draw().random(n)) for n, row in enumerate(rows)]
         found = self.filler.fill(model, [row for row, _ in hidden], 1)
         return [

@@ -60,7 +60,9 @@ class Settings:
                 if not isinstance(value, bool):
                     raise RecipeError(f"{field.name}: {value!r} is not true or false")
             elif value not in hint.__args__:
-                raise RecipeError(f"{field.name}: {value!r} is none of {', '.join(hint.__args__)}")
+                raise RecipeError(
+                    f"{field.name}: {value!r} is none of {', '.join(hint.__args__)}"
+                )
         if self.min_learning_rate > self.learning_rate:
             raise RecipeError("min_learning_rate: it is above learning_rate")
 

@@ -186,3 +186,4 @@ def _restored(
             return found.standing(), Tables(*(weights[name].numpy().copy() for name in NAMES))
         show({"kind": "warning", "text": f"{found.folder}: {fault}: it is left out"})
     return Progress(), Tables.drawn(size, run.settings)
+
