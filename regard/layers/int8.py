@@ -8,6 +8,7 @@ quarter. PyTorch's own kernels; where it has none (they are to leave it some day
 """
 
 import warnings
+from functools import cache
 from typing import Any
 
 import torch
@@ -48,8 +49,10 @@ def product(x: Float[Tensor, "*N I"], packed: Packed) -> Float[Tensor, "*N O"]:
     return y
 
 
+@cache
 def _reduced() -> bool:
-    return not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    known = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    return not known()
 
 
 def quantize(model: nn.Module) -> None:

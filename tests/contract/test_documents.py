@@ -1,6 +1,7 @@
 """A language model of documents, from files to continuation and back."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from regard.front import Predictor
 from regard.model import build
 from regard.recipe.config import recipe
 from regard.runs import Run
+from regard.tasks import language_model
 from regard.types import Position
 
 TRANSFORMER = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 32, "norm": "pre"}
@@ -80,8 +82,6 @@ def test_what_a_document_is(kind: str, texts: list[str], tmp_path: Path):
     (tmp_path / "two.txt").write_text("x\n")
     data = {"folder": str(tmp_path), "train": ["one.txt", "two.txt"]}
     made = {"task": "language_model", "data": data, "stream": {"documents": kind}}
-    from regard.tasks import language_model
-
     plan = language_model.plan(recipe(made).task)
     assert [each.values[0] for each in plan.whole("train", plan.policy)] == [*texts, "x"]
 
@@ -106,7 +106,7 @@ def test_a_packed_document_has_the_probability_that_it_has_alone(decoder: str, t
     compared = 0
     for row, tokens in enumerate(said.tolist()):
         ends = [n + 1 for n, token in enumerate(tokens) if token == task.by.end]
-        for first, end in zip(ends, ends[1:], strict=False):
+        for first, end in pairwise(ends):
             text = task.by.decode(tokens[first : end - 1])
             np.testing.assert_allclose(chances[row, first:end], alone[text], atol=2e-5)
             compared += 1
@@ -157,7 +157,7 @@ def test_it_is_streamed_and_stopped_and_its_words_ranked(
     cli.main(["predict", run, "k", "--next", "2", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told["next"][0]["word"] == "lmno"
-    assert [*trained.next_words("k", 1)][0].probability == told["next"][0]["probability"]
+    assert trained.next_words("k", 1)[0].probability == told["next"][0]["probability"]
 
 
 def test_int8_says_nearly_the_same(trained: Predictor):
