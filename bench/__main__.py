@@ -33,6 +33,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "memory": training.memory,
     "measures": training.measures,
     "lstm": recurrent.lstm,
+    "gpt": gpt.train,
+    "generate": gpt.generate,
     "ngrams": ngrams.ngrams,
     "byte-ngrams": byte_ngrams.byte_ngrams,
     "scaling": scaling.scaling,

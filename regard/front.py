@@ -15,6 +15,7 @@ from regard.errors import RecipeError, UserError
 from regard.examples.raw import Raw
 from regard.interop import Engine, Quantization, ctranslate2
 from regard.interop.conversion import unavailable
+from regard.layers import int8
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Score
@@ -24,7 +25,7 @@ from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
 from regard.runs.generating import Generates
 from regard.runs.state import free_folder
-from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
+from regard.tasks import Chooses, Continues, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
 from regard.train.log import tell
 
@@ -61,11 +62,16 @@ class Predictor(Generates):
         numbers come."""
         if choices is not None:
             self._choose_among(choices)
-        self._quantization, self._shortlist = quantization, shortlist
         place = pick(device, "device")
+        rounded = quantization == "int8" and isinstance(self.task, Continues)
+        if rounded and (engine == "ctranslate2" or place != "cpu" or not int8.available()):
+            raise RecipeError("quantization: int8 of a language model is torch's, on a processor")
+        self._quantization, self._shortlist = "float32" if rounded else quantization, shortlist
         self._engine = self._settled(engine, place)
         self._loaded = run.loaded(checkpoint, place)
         self.model, self.progress = self._loaded.model, self._loaded.progress
+        if rounded:
+            int8.quantize(self.model)
         self.notes += self._loaded.notes
         self.unfinished = state.unfinished(run.folder, self.progress.update)
         """Where the run stands, if training is not over."""

@@ -10,6 +10,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.layers import int8
+
 SMALLEST = 2**15
 """A weight with fewer entries does not earn back the casts."""
 
@@ -64,19 +66,26 @@ class Linear(nn.Linear):
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
         super().__init__(inputs, outputs, bias=bias)
         self.precision = torch.float32
+        self.packed: int8.Packed = None
+        """The weight in 8 bits, where that is what prediction takes."""
 
     def forward(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
         if not self._narrowed(x):
-            return super().forward(x)
+            return self._product(x)
         y: Tensor = _Narrow.apply(x, self.weight, self.bias, True)  # type: ignore[no-untyped-call]
         return y
 
     def narrow(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
         """The same for a reader that takes bfloat16, if that is what comes out: one pass less."""
         if not self._narrowed(x):
-            return super().forward(x)
+            return self._product(x)
         y: Tensor = _Narrow.apply(x, self.weight, self.bias, False)  # type: ignore[no-untyped-call]
         return y
+
+    def _product(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
+        if self.packed is not None and not torch.is_grad_enabled():
+            return int8.product(x, self.packed)
+        return super().forward(x)
 
     def part(self, x: Float[Tensor, "*N I"], first: int, end: int) -> Float[Tensor, "*N P"]:
         """Entries from `first` up to `end` of y, by themselves."""

@@ -25,9 +25,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.layers import short_attention
+from regard.layers import int8, short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.linear import LARGE, prepared_product
 
 Map = Callable[[Tensor], Tensor]
 """(R, I) → (R, O)."""
@@ -128,8 +129,15 @@ def _with_memory(
     return _product(scores.t(), bias), _product(values, cross.output.bias)
 
 
-def _linear(layer: nn.Linear) -> Map:
-    return _product(layer.weight.t(), layer.bias)
+def _linear(layer: Any) -> Map:
+    """One row is multiplied as fast by the weight as it is; several, if it is large, are not."""
+    if (packed := getattr(layer, "packed", None)) is not None:
+        return lambda x: int8.product(x, packed)
+    weight, bias = layer.weight, layer.bias
+    plain = _product(weight.t(), bias)
+    if weight.numel() < LARGE:
+        return plain
+    return lambda x: plain(x) if len(x) == 1 else prepared_product(x, weight, bias)
 
 
 def _product(table: Float[Tensor, "I O"], bias: Float[Tensor, "O"] | None) -> Map:

@@ -126,7 +126,8 @@ def predict(
             probabilities, alignment, status; of a table, its columns, too.
         batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
             each line is answered before the next is read.
-        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        quantization: Numbers that CTranslate2, or torch with language models, computes with; int8
+            is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
