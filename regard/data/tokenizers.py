@@ -160,6 +160,10 @@ class Tokenizer:
             return self._between.join(self._pieces[s] for s in said)
         return self._library.decode(said, skip_special_tokens=False).removeprefix(self._prefix)
 
+    def spelling_of(self, symbol: int) -> str:
+        """A token as the library spells it."""
+        return str(self._library.id_to_token(symbol))
+
     def pieces(self, symbols: Sequence[int]) -> list[str]:
         """Each token as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
         return [self._piece(symbol) for symbol in symbols]

@@ -8,6 +8,7 @@ All shapes are compared before a weight is read; the run gets its name once all 
 """
 
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,6 @@ from torch import Tensor
 
 from regard import __version__
 from regard.data import foreign, whole_file
-from regard.data.tokenizers import Tokenizer
 from regard.errors import RecipeError, UserError
 from regard.interop import families
 from regard.interop.families import Settings, Table
@@ -30,9 +30,9 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import module
 from regard.runs import Run
 from regard.runs.creation import environment
-from regard.tasks import sizes_of
 from regard.train import budget, checkpoint, manifest
 from regard.train.progress import Progress
+from regard.types import Batch, Sizes
 
 NO_DATA = "imported"
 """What stands in the recipe for the files to learn from: there are none."""
@@ -43,10 +43,17 @@ class Imported:
     """Somebody else's model in our terms."""
 
     recipe: Recipe
+    sizes: Sizes
     tokenizers: Mapping[str, str]
     """The tokenizers of the task's fields, as JSON, by their files' names."""
     weights: Mapping[str, Tensor]
     """By our names; a tied one once."""
+
+    def model(self) -> Model:
+        """The model, ready to predict."""
+        made = build(self.recipe.model, self.sizes)
+        checkpoint.put_weights(made, self.weights, "the imported model")
+        return made.eval()
 
 
 def run(source: Path, folder: Path) -> Run:
@@ -70,14 +77,31 @@ def read(source: Path) -> Imported:
         rows = settings.number("vocab_size")
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
-    cut, texts = tokenizer(folder, settings, rows)
+    cut, text = tokenizer(folder, settings, rows)
     recipe = _recipe(source, family.TASK, model, longest, cut)
-    by = _tokenizer(source, texts, recipe.task.tokenizer)
-    with torch.device("meta"):
-        empty = build(recipe.model, sizes(recipe, by))
-    weights = matched(family, empty, folder.tensors(), recipe)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
-    return Imported(recipe, {field.file: texts for field in fields.values()}, weights)
+    texts = {field.file: text for field in fields.values()}
+    sizes = _sizes(recipe, texts)
+    with torch.device("meta"):
+        empty = build(recipe.model, sizes)
+    try:
+        weights = matched(family, empty, folder.tensors(), recipe)
+    except UserError as error:
+        said = str(error)
+        raise UserError(said if said.startswith(str(source)) else f"{source}: {said}") from None
+    return Imported(recipe, sizes, texts, weights)
+
+
+def _sizes(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
+    """What a model must know of the task's fields."""
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in texts.items():
+            whole_file.write(Path(place, name), text)
+        try:
+            found: Sizes = module("tasks", recipe.kind).Task(recipe.task, Path(place)).sizes
+        except UserError as error:
+            raise UserError(str(error).replace(f"{place}/", "")) from None
+    return found
 
 
 def tokenizer(folder: Folder, settings: Settings, rows: int) -> tuple[Table, str]:
@@ -146,20 +170,6 @@ def _recipe(source: Path, task: str, model: Table, longest: int, cut: Table) -> 
         raise UserError(f"{source / 'config.json'}: {error}") from None
 
 
-def _tokenizer(source: Path, text: str, settings: Any) -> Tokenizer:
-    try:
-        return Tokenizer(text, settings)
-    except UserError as error:
-        raise UserError(f"{source / 'tokenizer.json'}: {error}") from None
-
-
-def sizes(recipe: Recipe, by: Tokenizer) -> Any:
-    """What a model must know of its fields, before they are in a run's folder."""
-    fields = module("tasks", recipe.kind).plan(recipe.task).fields
-    known = {name: replace(field, learnt=by) for name, field in fields.items()}
-    return sizes_of(known, writes="target")
-
-
 def matched(family: Any, empty: Model, tensors: Tensors, recipe: Recipe) -> dict[str, Tensor]:
     """Our weights of theirs; every one of theirs must have been understood."""
     tensors = _renamed(family, tensors)
@@ -224,3 +234,15 @@ def _fill(folder: Path, found: Imported, source: Path) -> None:
     made = manifest.sealed(folder)
     progress = replace(Progress(), finished=True).as_dict() | {"mean_of": []}
     checkpoint.save(folder / "model", found.weights, progress, run=made)
+
+
+def logits(model: Model, tokens: Tensor) -> Tensor:
+    """Of tokens (B, T) that are read, by a model of one text: a writer, or one that fills in."""
+    if model.input is None:
+        assert model.decoder is not None
+        return model.head.logits(model.decode(tokens, model.decoder.start(None, len(tokens)))[0])
+    name = str(model.input.field)
+    tensors = {name: tokens, f"{name}_mask": torch.ones_like(tokens, dtype=torch.bool)}
+    memory = model.encode(Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0))
+    assert memory is not None
+    return model.head.logits(memory.states)

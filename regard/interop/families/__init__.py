@@ -45,7 +45,7 @@ class Layer(NamedTuple):
     names: tuple[str, ...]
     """Their layers, which are stacked into one."""
     form: str = ""
-    """How a tensor of theirs differs: `transposed`; `by_head`, which has queries, keys and values of
+    """How a tensor of theirs differs: `transposed`; `by_head`, with queries, keys and values of
     each head side by side; `offset`, positions of which the first two are not used."""
 
 
@@ -192,18 +192,21 @@ USUAL: Table = {"parallel": False, "embedding_norm": False, "query_key_value_bia
 
 
 def require(key: str, part: Any, **wanted: Any) -> None:
-    """Refuse a part with another shape than a family has; a list has all values that are fine."""
-    for name, values in (USUAL | wanted).items():
+    """Refuse a Transformer's part with another shape than a family has."""
+    alike(key, part, **USUAL | wanted)
+
+
+def alike(key: str, part: Any, **wanted: Any) -> None:
+    """Refuse other values of a part's keys; a list has all values that are fine."""
+    for name, values in wanted.items():
         allowed = values if isinstance(values, list) else [values]
         if (value := getattr(part, name)) not in allowed:
-            said = " or ".join(repr(each) for each in allowed)
+            said = " or ".join(repr(each) for each in allowed[:2])
             raise UserError(f"model.{key}.{name} is {value!r}, wanted: {said}")
 
 
 def without_groups(key: str, part: Any) -> None:
-    require(
-        key, part, **{name: getattr(part, name) for name in USUAL}, key_value_heads=[0, part.heads]
-    )
+    alike(key, part, key_value_heads=[0, part.heads])
 
 
 def activation_name(key: str, activation: str) -> str:
