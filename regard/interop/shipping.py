@@ -129,6 +129,12 @@ def shipment(run: Run, model: Model) -> Shipment:
     if run.recipe.model.towers or run.recipe.model.heads:
         raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
     kind = KINDS.get(model.head.predicts)
+    cut = getattr(run.recipe.task, "tokenizer", None)
+    if cut is not None and cut.kind == "huggingface":
+        raise UserError(
+            f"{run.folder} cannot be exported to ONNX: its tokenizer was imported; "
+            "take --to huggingface"
+        )
     try:
         if kind is None:
             raise UserError(f"its head predicts {model.head.predicts!r}")
