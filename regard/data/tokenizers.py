@@ -149,9 +149,10 @@ class Tokenizer:
         return np.frombuffer(b"".join(rows), kind), lengths
 
     def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
+        if self.imported:  # and may have pieces that the model has no row for
+            rows = foreign.encode(self._library, texts)
+            return [[n if n < len(self) else self.unknown for n in row] for row in rows]
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
-        if self.imported:  # pieces that the model has no row for
-            return [[n if n < len(self) else self.unknown for n in each.ids] for each in found]
         return [encoding.ids for encoding in found]
 
     def words(self, line: str) -> list[str]:

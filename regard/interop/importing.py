@@ -154,10 +154,12 @@ def matched(family: Any, empty: Model, tensors: Tensors, recipe: Recipe) -> dict
     need, free = 4 * sum(parameter.numel() for parameter in own.values()), budget.free("cpu")
     if need > free:
         raise UserError(f"its weights take {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-    return {
+    found = {
         name: torch.cat([families.ours(tensors.read(s), form, heads) for s in sources]).contiguous()
         for name, sources, form in plan
     }
+    checkpoint.check_finite(found, "the weights")
+    return found
 
 
 def _renamed(family: Any, tensors: Tensors) -> Tensors:
