@@ -193,12 +193,16 @@ def _whole(config: Config, lines: Iterable[str], special: list[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
     by, apart = marks(), config.split == "punctuation"
+    # No word crosses a blank, so that what stands between two is looked at once.
+    texts: Iterable[tuple[str, int]] = ((line, 1) for line in lines)
+    if config.kind == "word":
+        texts = chunks.counted(chunks.WORDS, lines).items()
     counts: dict[str, int] = {}
-    for line in lines:
-        folded = lower.normalize_str(line) if config.lowercase else line
-        whole = [word for word, _ in by.pre_tokenize_str(folded)] if apart else folded.split()
-        for symbol in whole if config.kind == "word" else folded:
-            counts[symbol] = counts.get(symbol, 0) + 1
+    for text, count in texts:
+        folded = lower.normalize_str(text) if config.lowercase else text
+        words = [word for word, _ in by.pre_tokenize_str(folded)] if apart else folded.split()
+        for symbol in words if config.kind == "word" else folded:
+            counts[symbol] = counts.get(symbol, 0) + count
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
     often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
     vocabulary = _numbered([*special, *often[: max(0, config.vocabulary - len(special))]])

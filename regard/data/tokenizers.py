@@ -148,6 +148,16 @@ class Tokenizer:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows)) // kind.itemsize
         return np.frombuffer(b"".join(rows), kind), lengths
 
+    @property
+    def spaced(self) -> bool:
+        """Whether a token takes the blank before a word."""
+        return bool(self._prefix)
+
+    def encode_on(self, text: str) -> list[int]:
+        """Tokens of a text that goes on after another token: its first word is spelt with a blank
+        only where there is one."""
+        return self._numbers([text])[0]
+
     def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
         if self.imported:  # and may have pieces that the model has no row for
             rows = foreign.encode(self._library, texts)

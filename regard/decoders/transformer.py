@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.layers import documents
 from regard.layers.attention import Hides, attend_to
 from regard.layers.cache import Cache, Past, joined, joined_caches, stacked_rows
 from regard.layers.dropout import Dropout
@@ -34,6 +35,13 @@ class State:
     """How many tokens: all rows, or each."""
     blocks: tuple[Bound, ...] = ()
     """What single steps compute with; nothing where they go the general way."""
+    first: int | None = None
+    """What documents begin with, where a row holds several that do not see each other."""
+
+    def bounded(self, first: int) -> "State":
+        """The same for rows of several documents, each of which begins with a certain token; they
+        are read at once."""
+        return replace(self, first=first)
 
     @property
     def rows(self) -> int:
@@ -117,7 +125,8 @@ class Block(nn.Module):
         bias: Float[Tensor, "#B #H N P"] | None,
         rotary: Rotary | None,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
-        """`state` has places for x, or has read nothing; `bias` is what they do not see of it."""
+        """`state` has places for x, or has read nothing; `bias` is what they do not see of it, or
+        of each other, beside what is later."""
         with scope("attention"):
             inside, past = self.around_attention.enter(x), state.past
             if past.places:
@@ -126,7 +135,7 @@ class Block(nn.Module):
                     inside, past, number, bias, start=start, rotary=rotary
                 )
             else:
-                y, cache = self.attention(inside, None, rotary=rotary, causal=True)
+                y, cache = self.attention(inside, bias, rotary=rotary, causal=bias is None)
         before, x = x, self.around_attention.leave(x, y)
         if state.memory:
             with scope("cross"):
@@ -182,9 +191,12 @@ class Decoder(nn.Module):
             and not (self.training or torch.is_grad_enabled() or watched())
         ):
             return self._step(tokens, state)
-        x = self.embedding_norm(self.position(self.embedding(tokens), state.read))
-        x = self.dropout(probe("input", x))
         past, bias = state.past.grown(length) if state.past.places else (state.past, None)
+        start: int | Tensor = state.read
+        if state.first is not None:
+            start, bias = _documents(tokens, state)
+        x = self.embedding_norm(self.position(self.embedding(tokens), start))
+        x = self.dropout(probe("input", x))
         state = State(past, state.memory, state.mask, state.read, state.blocks)
         caches: list[Cache] = []
         for number, block in enumerate(self.blocks):
@@ -218,6 +230,20 @@ class Decoder(nn.Module):
 
     def resume(self, state: State, carry: Mapping[str, Tensor]) -> State:
         return state
+
+
+def _documents(
+    tokens: Int[Tensor, "R T"], state: State
+) -> tuple[int | Int[Tensor, "R T"], Float[Tensor, "R 1 T T"] | None]:
+    """Positions and what is not seen, where rows hold several documents. Rotary positions, of which
+    only differences count, need not begin anew."""
+    assert state.first is not None
+    if state.past.places:
+        raise ValueError("rows of several documents are read at once, not in pieces")
+    if not bool((tokens[:, 1:] == state.first).any()):
+        return 0, None  # of which attention's own kernel is the faster one
+    places = documents.positions(tokens, state.first)
+    return places, documents.hidden(places)
 
 
 def _hidden(memory: Sequence, projected: tuple[Cache, ...]) -> Hides | None:

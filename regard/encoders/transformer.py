@@ -1,11 +1,14 @@
 """The Transformer's encoder (Vaswani et al. 2017, figure 1, left)."""
 
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.encoders import Stack
+from regard.layers import some_places
 from regard.layers.attention import attend_to
 from regard.layers.dropout import Dropout
 from regard.layers.position import PositionalEncoding, Rotary
@@ -66,3 +69,11 @@ class Encoder(Stack):
             with scope(f"block.{number}"):
                 x = probe("output", block(x, mask, self.rotary))
             yield x
+
+    def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
+        """States at some places of each row: the last block computes no others."""
+        if self.rotary is not None or not some_places.suits(self.blocks[-1]):
+            return some_places.chosen(self(source).states, places)
+        before = deque(islice(self._states(source), len(self.blocks)), maxlen=1).pop()
+        mask = attend_to(source.mask)
+        return self._finish(some_places.block(self.blocks[-1], before, mask, places))

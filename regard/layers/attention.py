@@ -104,13 +104,13 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        mask: Bool[Tensor, "#B #1 #T T"] | None,
+        mask: Shaped[Tensor, "#B #1 #T T"] | None,
         *,
         rotary: Rotary | None = None,
         causal: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
-        """Self-attention of whole texts, and their keys and values. `causal`: the mask is just the
-        triangle."""
+        """Self-attention of whole texts, and their keys and values. The mask may be what one adds
+        to the scores; `causal`: it is just the triangle."""
         short = rotary is None and self.groups == self.heads and _short(x, x.shape[1])
         packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
         query, key, value = self._apart(packed)
@@ -145,7 +145,7 @@ class MultiHeadAttention(nn.Module):
         query, both = packed.split((self.sizes[0], 2 * self.sizes[1]), -1)
         parts = both.unflatten(-1, (2, self.groups, -1))
         cache = past.write(layer, parts.permute(2, 0, 3, 1, 4))  # (2, B, G, R/B·T, K)
-        heads = self._ask(query, cache, bias)
+        heads = self.ask(query, cache, bias)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output, cache
 
@@ -161,13 +161,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "R T D"]:
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
         query = self.query(x).view(memory[0].shape[0], -1, x.shape[-1])  # (B, R/B·T, D)
-        heads = self._ask(query, memory, mask)
+        heads = self.ask(query, memory, mask)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output
 
-    def _ask(
+    def ask(
         self, query: Float[Tensor, "B T D"], cache: Cache, mask: Hides | None
     ) -> Float[Tensor, "B T D"]:
+        """Z of queries that are projected already."""
         if cache[0].shape[1] == self.heads and _short(query, cache[0].shape[2]):
             return short_attention.cross_attention(query, *cache, _bias(mask))
         return self._attend(_split(query, self.heads), *cache, mask, False)

@@ -41,13 +41,16 @@ def sinusoid(
     return table.float()
 
 
-def places(start: Int[Tensor, "B"], length: int) -> Int[Tensor, "B {length}"]:
-    """The positions of `length` vectors of each row, from its own first on."""
-    return start[:, None] + torch.arange(length, device=start.device)
+def places(start: Int[Tensor, "B"] | Int[Tensor, "B T"], length: int) -> Int[Tensor, "B {length}"]:
+    """The positions of `length` vectors of each row, from its own first on, or as given."""
+    return start if start.ndim == 2 else start[:, None] + torch.arange(length, device=start.device)
 
 
-def _last(start: int | Int[Tensor, "B"]) -> int:
-    return start if isinstance(start, int) else int(start.max())
+def _end(start: int | Int[Tensor, "B"] | Int[Tensor, "B T"], length: int) -> int:
+    """The first position beyond those of `length` vectors."""
+    if isinstance(start, int):
+        return start + length
+    return int(start.max()) + (length if start.ndim == 1 else 1)
 
 
 class PositionalEncoding(nn.Module):
@@ -77,9 +80,9 @@ class PositionalEncoding(nn.Module):
                 self.register_buffer("table", torch.eye(limit, dim), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, "B"] = 0
+        self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, "B"] | Int[Tensor, "B T"] = 0
     ) -> Float[Tensor, "B T D"]:
-        """`start` is the position of each row's first vector, or of all."""
+        """`start` is the position of each row's first vector, of all rows', or of each."""
         if self.kind in ("none", "rotary"):
             return x
         # A part of a text does not begin at 0: the name says where it does.
@@ -87,7 +90,7 @@ class PositionalEncoding(nn.Module):
         if isinstance(start, int):
             rows = probe(f"step.{start}.position", self.rows(start, length))
         else:
-            rows = probe("step.0.position", self.rows(0, _last(start) + length))
+            rows = probe("step.0.position", self.rows(0, _end(start, length)))
             rows = rows[places(start, length)]  # (B, T, D)
         return x + rows.to(x.dtype)
 
@@ -140,7 +143,7 @@ class Rotary(nn.Module):
         self, x: Float[Tensor, "B H T K"], start: int | Int[Tensor, "B"] = 0
     ) -> Float[Tensor, "B H T K"]:
         """`start` is the position of each row's first vector, or of all."""
-        end = _last(start) + x.shape[2]
+        end = _end(start, x.shape[2])
         sin, cos = self.sin, self.cos
         if end > sin.shape[0]:
             table = sinusoid(end, self.dim, base=self.base).to(x.device)
