@@ -7,7 +7,7 @@ text's length, or with its square at worst.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +122,16 @@ def special(library: Library, config: Config) -> Special:
 
 def opens(library: Library, start: int) -> bool:
     """Whether it puts the start before a text."""
-    return library.encode("a").ids[:1] == [start]
+    return encode(library, ["a"], framed=True)[0][:1] == [start]
+
+
+def encode(library: Library, texts: Sequence[str], *, framed: bool = False) -> list[list[int]]:
+    """Tokens of texts, with what stands around them if they are framed."""
+    try:
+        found = library.encode_batch_fast(texts, add_special_tokens=framed)
+    except Exception as error:  # it has no token for what its vocabulary lacks, say
+        raise UserError(f"the imported tokenizer cannot read this text: {error}") from None
+    return [each.ids for each in found]
 
 
 # What is harmless

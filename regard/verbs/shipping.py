@@ -67,11 +67,13 @@ def export(
       regard export runs/mine shipped
       regard export runs/mine shipped --to onnx
       regard export runs/mine shipped --quantization int8
+      regard export runs/mine shipped --to huggingface
 
     Args:
         folder: The new folder; its README.md says how to use it, with a program.
         to: The form: onnx for every task (runs with onnxruntime), ctranslate2 for Transformers that
-            translate (faster, with beam search); auto takes ctranslate2 where it fits.
+            translate (faster, with beam search); huggingface for Transformers that have the shape
+            of a known family (loaded by transformers); auto takes ctranslate2 where it fits.
         quantization: The numbers that it computes with; others than float32 are smaller and faster,
             and the score that they cost on the validation part is measured. ONNX has float32 and
             int8.

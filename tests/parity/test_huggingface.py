@@ -2,6 +2,7 @@
 
 import os
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ transformers = pytest.importorskip("transformers")
 
 from regard.data.tokenizers import Tokenizer  # noqa: E402 (transformers may be missing)
 from regard.interop import importing  # noqa: E402
+from regard.interop.shipping import ship  # noqa: E402
 from regard.recipe.parts import Part, module  # noqa: E402
 from regard.runs import Run  # noqa: E402
 from tests.parity.huggingface_models import WRITERS, drawn, saved  # noqa: E402
@@ -137,3 +139,18 @@ def test_every_verb_that_needs_no_data_works(made: Any) -> None:
     search = Part("greedy", module("search", "greedy").Config())
     reading = run.task.look(run.model(), "the quick", search, None, 5)
     assert reading.said[: reading.given]
+
+
+def test_what_is_exported_says_the_same(made: Any, tmp_path: Path) -> None:
+    model, fast, run = made
+    found = ship(run, tmp_path / "out", "huggingface")
+    assert found.parity["family"] == model.config.model_type
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert type(again) is type(model)
+    tokens = torch.randint(model.config.vocab_size, (3, 37))
+    with torch.inference_mode():
+        torch.testing.assert_close(again(tokens).logits, model(tokens).logits, rtol=1e-5, atol=1e-5)
+    cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in strange(50):
+        assert cut(text)["input_ids"] == fast(text)["input_ids"]
+    assert cut.eos_token == fast.eos_token
