@@ -10,7 +10,18 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from bench import busy, decoding, defaults, machine, ngrams, preparing, recurrent, scaling, training
+from bench import (
+    busy,
+    byte_ngrams,
+    decoding,
+    defaults,
+    machine,
+    ngrams,
+    preparing,
+    recurrent,
+    scaling,
+    training,
+)
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
 from regard.train.device import cores
@@ -23,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "measures": training.measures,
     "lstm": recurrent.lstm,
     "ngrams": ngrams.ngrams,
+    "byte-ngrams": byte_ngrams.byte_ngrams,
     "scaling": scaling.scaling,
     "busy": busy.busy,
     "decode": decoding.decode,
@@ -68,6 +80,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
     )
+    parser.add_argument("--recipe", help="byte-ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument("--only", help="defaults: names of data sets, with commas between")

@@ -69,6 +69,7 @@ VERBS: dict[str, Callable[..., None]] = {
         using.compare,
         predicting.predict,
         predicting.score,
+        shipping.import_,
         shipping.export,
         looking.inspect,
         looking.data,

@@ -22,7 +22,7 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
-from regard.runs.shown import ShownModel
+from regard.runs.generating import Generates
 from regard.runs.state import free_folder
 from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
@@ -36,7 +36,7 @@ def _settings(search: str) -> list[str]:
     return sorted(field.name for field in dataclasses.fields(module("search", search).Config))
 
 
-class Predictor(ShownModel):
+class Predictor(Generates):
     """A trained model with all that it needs to be used. Using it changes nothing: several threads
     may do so at once."""
 
@@ -174,6 +174,7 @@ class Predictor(ShownModel):
         details: bool = True,
         align: bool = False,
         length: int | None = None,
+        stop: Sequence[str] = (),
         split: bool = False,
         first: int = 0,
         **options: Any,
@@ -181,6 +182,7 @@ class Predictor(ShownModel):
         """One Prediction for each input, in order.
 
         `prefixes` are what outputs must begin with, `length` is the most tokens of an output,
+        `stop` are strings before the first of which it ends,
         `details` asks for the probability of each token, which an engine may have to find in a
         pass of its own, `align` for alignments where the task has any, `split` parts punctuation
         from words that are tagged; `first` is the number of the first input, by which samples are
@@ -196,7 +198,9 @@ class Predictor(ShownModel):
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self.task.predict_options
+        check_texts("stop", stop := [stop] if isinstance(stop, str) else [*stop])
         asked = {"prefixes": prefixes, "length": length, "split": split or None}
+        asked["stop"] = stop or None
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
             if name not in known:

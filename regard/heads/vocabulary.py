@@ -51,7 +51,10 @@ class Head(nn.Module):
         """The smoothed loss, which is trained, and the plain one, which is reported."""
         kept = mask.flatten().nonzero().squeeze(1)
         states = hidden.flatten(0, 1).index_select(0, kept)
-        symbols = targets.flatten().index_select(0, kept)
+        return self.states_loss(states, targets.flatten().index_select(0, kept))
+
+    def states_loss(self, states: Float[Tensor, "N D"], symbols: Int[Tensor, " N"]) -> Terms:
+        """The same of states that all count."""
         smoothed, plain = cross_entropy(
             states, self.weight, self.bias, symbols, self.smoothing, precision=self.precision
         )

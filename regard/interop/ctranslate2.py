@@ -33,6 +33,7 @@ from regard.interop.conversion import (
     names,
     save,
     specification,
+    unlike,
 )
 from regard.interop.kept import remove, whole
 from regard.model import Model
@@ -68,6 +69,8 @@ def supports(recipe: Recipe) -> str | None:
         config = parts[name].config
         if config.activation not in ACTIVATIONS:
             return f"model.{name}.activation: CTranslate2 has no {config.activation!r}"
+        if key := unlike(config):
+            return f"model.{name}.{key}: only the default runs in CTranslate2"
         if config.position in ("learned", "one_hot") and config.limit < length:
             return (
                 f"model.{name}.limit: {config.limit} positions are fewer than the {length} "

@@ -78,6 +78,15 @@ class Linear(nn.Linear):
         y: Tensor = _Narrow.apply(x, self.weight, self.bias, False)  # type: ignore[no-untyped-call]
         return y
 
+    def part(self, x: Float[Tensor, "*N I"], first: int, end: int) -> Float[Tensor, "*N P"]:
+        """Entries from `first` up to `end` of y, by themselves."""
+        weight = self.weight[first:end]
+        bias = None if self.bias is None else self.bias[first:end]
+        if not self._narrowed(x):
+            return F.linear(x, weight, bias)
+        y: Tensor = _Narrow.apply(x, weight, bias, True)  # type: ignore[no-untyped-call]
+        return y
+
     def _narrowed(self, x: Tensor) -> bool:
         return (
             self.precision == torch.bfloat16

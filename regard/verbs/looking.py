@@ -36,6 +36,7 @@ def inspect(
     without_head: tuple[str, ...] = (),
     heads: Flag = False,
     sentences: int = 200,
+    word: str = "",
     target: Maybe[str] = None,
     length: int = 20,
     beams: Maybe[int] = None,
@@ -62,6 +63,7 @@ def inspect(
       regard inspect runs/mine --with runs/other "a dog runs ."
       regard inspect runs/mine --heads
       regard inspect runs/vectors man:woman actor:actress
+      regard inspect runs/bert --word bank "the bank of the river" "the bank lends money"
 
     Args:
         texts: What the model is to read.
@@ -73,6 +75,7 @@ def inspect(
         heads: Survey all attention heads: where they look and what it costs to be without each.
             Without a text, as a table on stdout; with one, as a view of the page.
         sentences: Of the validation part, for that survey.
+        word: Show how alike the vectors of this word are in the texts, layer by layer.
         target: Take this for the output, instead of what the model would say.
         length: Tokens that a language model goes on for.
         beams: Hypotheses that beam search keeps.
@@ -111,7 +114,7 @@ def inspect(
         target = whole_file(Path(target)) if target else None
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
-        without_heads=without_head, beams=beams, device=device,
+        without_heads=without_head, beams=beams, device=device, word=word,
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):

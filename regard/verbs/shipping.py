@@ -1,4 +1,4 @@
-"""The verb that ships a model: export."""
+"""The verbs that bring models in and out: import, export."""
 
 from pathlib import Path
 
@@ -17,6 +17,37 @@ from regard.verbs.common import (
     unfinished_key,
 )
 from regard.verbs.vectors import export as export_vectors, is_vectors
+
+
+def import_(source: Positional[str], run: Positional[Path], *, json: Flag = False) -> None:
+    """Make an ordinary run of somebody else's model: a folder of Hugging Face, or its name there.
+
+    Examples:
+      regard import ~/models/gpt2 runs/gpt2
+      regard import EleutherAI/pythia-70m runs/pythia
+      regard predict runs/gpt2 "I went to the climbing gym and I"
+
+    Args:
+        source: A folder with config.json, tokenizer.json and safetensors; or the name of one on the
+            hub, where there is a network (pip install "regard[hub]").
+        run: The new folder.
+        json: Machine-readable output on stdout.
+    """
+    from regard.interop import hub, importing
+    from regard.verbs import display
+
+    own_process()
+    with display.waiting(f"writing {run}"):
+        made = importing.run(hub.folder(source), run)
+    model = made.model()
+    told = {"folder": str(run), "task": made.recipe.kind, "parameters": model.size()}
+    if json:
+        say(told)
+    else:
+        print(f"{run}: {made.recipe.kind}, {model.size():,} parameters")
+
+
+import_.__name__ = "import"  # which no function can be called in Python
 
 
 def export(

@@ -18,6 +18,7 @@
     ["pooling", "Pooling", regard.pooling],
     ["positions", "Positions", regard.positions, { bar: regard.positionsBar }],
     ["embeddings", "Embeddings", regard.embeddings, { bar: regard.embeddingsBar }],
+    ["senses", "One word", regard.senses, { bar: regard.sensesBar }],
   ];
   const chosen = { text: 0, frame: Infinity, view: "" };
   let playing = 0;
