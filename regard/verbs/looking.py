@@ -7,6 +7,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from regard.console import streams
 from regard.errors import RecipeError, UserError
+from regard.verbs import vectors
 from regard.verbs.common import (
     Checkpoint,
     Device,
@@ -21,7 +22,6 @@ from regard.verbs.common import (
     unfinished_key,
     whole_file,
 )
-from regard.verbs import vectors
 from regard.verbs.sources import is_there
 from regard.verbs.vectors import is_vectors
 

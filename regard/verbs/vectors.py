@@ -152,10 +152,12 @@ def neighbours(
     """
     _check_count(count)
     space = _opened(run)
+    groups = [words] if together else [(word,) for word in words]
+    near = [space.neighbours(*group, count=count) for group in groups]
     found = [
-        {"words": [*group], "neighbours": [n._asdict() for n in space.neighbours(*group, count=count)]}
-        for group in ([words] if together else [(word,) for word in words])
-    ]  # fmt: skip
+        {"words": [*group], "neighbours": [each._asdict() for each in some]}
+        for group, some in zip(groups, near, strict=True)
+    ]
     _show(found, json, lambda each: (" + ".join(each["words"]), each["neighbours"]))
 
 
@@ -208,11 +210,10 @@ def similarity(
     from regard.word2vec.judging import Agreement, judge
 
     space = _opened(run)
-    if len(files) == 2 and not any(Path(each).is_file() for each in files):
-        if not any(set(each) & {"/", "."} for each in files):
-            cosine = space.similarity(*files)
-            say({"words": [*files], "cosine": cosine} if json else f"{cosine:.4f}")
-            return
+    if len(files) == 2 and all(each in space for each in files):
+        cosine = space.similarity(*files)
+        say({"words": [*files], "cosine": cosine} if json else f"{cosine:.4f}")
+        return
     if not files:
         raise RecipeError("similarity: give files of pairs or analogies, or two words")
     found = [judge(space, Path(each)) for each in files]

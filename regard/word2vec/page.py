@@ -1,4 +1,4 @@
-"""The space as a picture and a page: words on two axes, their neighbours, and analogies as arrows."""
+"""The space as a picture and a page: words on two axes, neighbours, and analogies as arrows."""
 
 from collections.abc import Sequence
 from html import escape
@@ -22,9 +22,11 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #333; max-width: 60em; margin: 2em auto; padding: 0 1em }}
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #333 }}
+body {{ max-width: 60em; margin: 2em auto; padding: 0 1em }}
 figure {{ margin: 0 }} svg {{ max-width: 100%; height: auto }}
-table {{ border-collapse: collapse; margin: 0 2em 1.5em 0; display: inline-table; vertical-align: top }}
+table {{ border-collapse: collapse; margin: 0 2em 1.5em 0 }}
+table {{ display: inline-table; vertical-align: top }}
 caption {{ font-weight: 600 }}
 </style></head><body>
 <h1>{title}</h1>
@@ -66,7 +68,9 @@ def picture(space: Space, wanted: Asked) -> "matplotlib.figure.Figure":
     """The words and some neighbours of each on the main two axes; an arrow for each pair."""
     own = wanted.words
     count = 0 if wanted.arrows or len(own) > 12 else NEIGHBOURS
-    groups = [[near.word for near in space.neighbours(word, count=count)] if count else [] for word in own]
+    groups = [
+        [near.word for near in space.neighbours(word, count=count)] if count else [] for word in own
+    ]
     every = [*dict.fromkeys([*own, *(word for group in groups for word in group)])]
     places, parts = space.plane(every)
     at = dict(zip(every, places, strict=True))
@@ -86,12 +90,10 @@ def picture(space: Space, wanted: Asked) -> "matplotlib.figure.Figure":
                     drawing.text(each, 20), (x, y), (4, 3), textcoords="offset points", fontsize=8,
                     color=colour, fontweight="bold" if each == word else "normal",
                 )  # fmt: skip
+        style = {"arrowstyle": "->", "color": drawing.INK, "lw": 0.8, "shrinkA": 4, "shrinkB": 4}
         for one, other in wanted.arrows:
             ends = [at[space.words[space.row(word)]] for word in (one, other)]
-            ax.annotate(
-                "", ends[1], ends[0],
-                arrowprops={"arrowstyle": "->", "color": drawing.INK, "lw": 0.8, "shrinkA": 4, "shrinkB": 4},
-            )  # fmt: skip
+            ax.annotate("", ends[1], ends[0], arrowprops=style)
         ax.set(xlabel=f"first axis ({parts[0]:.0%})", ylabel=f"second axis ({parts[1]:.0%})")
         title = f"{space.name}: {len(every)} words by PCA, {sum(parts):.0%} of their variance"
         ax.set_title(drawing.text(title, 120), loc="left")
@@ -135,4 +137,3 @@ def _page(space: Space, wanted: Asked, figure: "matplotlib.figure.Figure") -> st
 
 def _table(title: str, near: Sequence[Near]) -> Block:
     return Block(("word", "cosine"), [(n.word, f"{n.cosine:.3f}") for n in near], title)
-

@@ -16,7 +16,9 @@ def sigmoid(z: float) -> float:
     return 1 / (1 + math.exp(-z))
 
 
-def engine(tokens, inputs, outputs, chosen, longest, *, window=1, negatives=1, cbow=False, rate=0.5):
+def engine(
+    tokens, inputs, outputs, chosen, longest, *, window=1, negatives=1, cbow=False, rate=0.5
+):
     """One sentence, of which nothing is left out."""
     keep = draws.parts(np.ones(len(inputs)))
     return kernel.piece(inputs.shape[1])(
