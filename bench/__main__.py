@@ -81,7 +81,8 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=cores(), help="for all alike")
     parser.add_argument(
         "--data",
-        help="a folder with multi30k (lstm: imdb, too; word2vec: imdb and wordsim); otherwise the catalogue's",
+        help="a folder with multi30k in it (lstm: and imdb; word2vec: imdb, wordsim); "
+        "the catalogue's otherwise",
     )
     parser.add_argument("--recipe", help="byte-ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")

@@ -1,7 +1,7 @@
 """regard's word2vec beside gensim's: the same text, settings and threads, negatives for each pair.
 
-Speed is that of rounds over a part of imdb's reviews, with the vocabulary of all, on one thread and on
-as many as there are; gensim takes part in both ways in which it reads. Quality is that of whole
+Speed is that of rounds over a part of imdb's reviews, with the vocabulary of all, on one thread and
+on as many as there are; gensim takes part in both ways in which it reads. Quality is that of whole
 trainings with three seeds, in turns, whose vectors one program judges (regard/word2vec/judging.py).
 """
 

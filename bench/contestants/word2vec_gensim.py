@@ -6,13 +6,14 @@
 import itertools
 import json
 import time
+from pathlib import Path
 
 from gensim.models import Word2Vec
 from protocol import OPTIONS, serve
 
 
 def words(path, most=None):
-    with open(path, encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8") as file:
         return [line.split() for line in itertools.islice(file, most)]
 
 

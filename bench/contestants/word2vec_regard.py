@@ -1,4 +1,4 @@
-"""regard's word2vec with the settings of the benchmark: rounds on a part of the text, or all of it."""
+"""regard's word2vec with the benchmark's settings: rounds on a part of the text, or all of it."""
 
 import json
 import shutil

@@ -44,7 +44,7 @@ class Settings:
     lowercase: bool = True
     """Fold to lower case first, as [tokenizer] lowercase does."""
     split: Literal["punctuation", "whitespace"] = "punctuation"
-    """What words are, as [tokenizer] split: punctuation parts from words, or only whitespace does."""
+    """What words are, as [tokenizer] split: whether punctuation parts from words."""
     seed: Seed = 1
     """Of all draws."""
     threads: Few = 1
