@@ -21,6 +21,7 @@ from bench import (
     recurrent,
     scaling,
     training,
+    word2vec,
 )
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "start": preparing.start,
     "prepare": preparing.prepare,
     "defaults": defaults.defaults,
+    "word2vec": word2vec.word2vec,
 }
 
 
@@ -80,7 +82,9 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="an answer within 5 minutes")
     parser.add_argument("--threads", type=int, default=cores(), help="for all alike")
     parser.add_argument(
-        "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
+        "--data",
+        help="a folder with multi30k in it (lstm: and imdb; word2vec: imdb, wordsim); "
+        "the catalogue's otherwise",
     )
     parser.add_argument("--recipe", help="byte-ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")

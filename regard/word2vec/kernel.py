@@ -1,7 +1,7 @@
 """The compiled part of word2vec: all pairs of a piece of text, one gradient step for each.
 
-Every word w has a vector v_w as an input, and each target t a vector u_t as an output. For an input
-vector x and a target t with label y (1: it was seen, 0: it was drawn, or the other branch was taken)
+Every word w has a vector v_w as an input, and each target t a vector u_t as an output. For an
+input vector x and a target t with label y (1: seen, or left in the tree; 0: drawn, or right)
 
     L = −log σ(x·u_t) if y = 1,  −log σ(−x·u_t) if y = 0
     g = y − σ(x·u_t)                     so that  −∂L/∂x = g u_t,  −∂L/∂u_t = g x
@@ -10,8 +10,8 @@ vector x and a target t with label y (1: it was seen, 0: it was drawn, or the ot
 (Mikolov et al. 2013b, equations 3 and 4; Goldberg and Levy 2014.)
 
     skip-gram                x = v_c for each word c near the word w; the targets are w's
-    CBOW                     x = the mean of all v_c; each v_c takes the whole step of x, as word2vec does
-    negative sampling        w's targets: w with y = 1, and K words drawn for this very pair, with y = 0
+    CBOW                     x = the mean of all v_c; each v_c takes the whole step, as in word2vec
+    negative sampling        w's targets: w with y = 1, and K words drawn for this pair, y = 0
     hierarchical softmax     w's targets: the inner nodes on its path in the Huffman tree
 
 Threads write into the same arrays without locks (Hogwild, Recht et al. 2011). Nothing is drawn from
@@ -36,14 +36,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 STEPS = 1024
 """Entries of the table of σ."""
 EDGE = 6.0
-"""Beyond ±6 the sigmoid is taken for 0 or 1, and a target that is right by then is left as it is."""
+"""Beyond ±6 the sigmoid is taken for 0 or 1: a target that is right by then is left as it is."""
 
 # Reductions may be reordered, so that they use whole vector registers.
 OPTIONS = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
 def inlined(function: Function) -> Function:
-    """A function that becomes a part of what calls it: sizes that are known there are known here."""
+    """A function that becomes a part of what calls it: sizes known there are known here."""
     return cast(Function, njit(inline="always", **OPTIONS)(function))
 
 
@@ -113,8 +113,8 @@ def learn(
     dim: int,
 ) -> None:
     """One step of `count` targets for x (D,): the u_t are changed, and η Σ g_t u_t is put into
-    `step` (D,), which the caller adds to x, or to all that x is the mean of. A target that was drawn
-    twice takes two steps."""
+    `step` (D,), which the caller adds to x, or to all that x is the mean of. A target that was
+    drawn twice takes two steps."""
     for n in range(count):  # all products first: none waits for what another has changed
         u = outputs[rows[n]]
         dot = np.float32(0)
