@@ -15,6 +15,7 @@ from bench import (
     byte_ngrams,
     decoding,
     defaults,
+    gpt,
     machine,
     ngrams,
     preparing,

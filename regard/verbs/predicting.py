@@ -174,8 +174,8 @@ def predict(
                 put(line)
         return
     _refuse_layout(source, column=column, delimiter=delimiter, header=header)
-    stream = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
-    for number, prediction in enumerate(stream, 1):
+    outputs = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
+    for number, prediction in enumerate(outputs, 1):
         source.warn(number, prediction.status)
         if detailed and predictor.task.reads_files:
             for step in _steps(prediction.text):

@@ -76,7 +76,8 @@ def export(
             file: .bin in word2vec's binary form, .txt or .vec in its text form.
         to: The form: onnx for every task (runs with onnxruntime), ctranslate2 for Transformers that
             translate (faster, with beam search); huggingface for Transformers that have the shape
-            of a known family (loaded by transformers); word2vec for word vectors; auto takes what fits.
+            of a known family (loaded by transformers), word2vec for word vectors; auto takes
+            what fits.
         quantization: The numbers that it computes with; others than float32 are smaller and faster,
             and the score that they cost on the validation part is measured. ONNX has float32 and
             int8.
