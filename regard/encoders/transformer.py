@@ -1,6 +1,7 @@
 """The Transformer's encoder (Vaswani et al. 2017, figure 1, left)."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -39,9 +40,12 @@ class Block(nn.Module):
         x: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "B 1 1 S"] | None,
         rotary: Rotary | None,
+        *,
+        causal: bool = False,
     ) -> Float[Tensor, "B S D"]:
         with scope("attention"):
-            y, _ = self.attention(self.around_attention.enter(x), mask, rotary=rotary)
+            inside = self.around_attention.enter(x)
+            y, _ = self.attention(inside, mask, rotary=rotary, causal=causal)
         x = self.around_attention.leave(x, y)
         with scope("feedforward"):
             y = self.feedforward(self.around_feedforward.enter(x))
@@ -50,6 +54,9 @@ class Block(nn.Module):
 
 class Encoder(Stack):
     """N blocks over embeddings with positions; pre-norm ends with a norm of its own."""
+
+    causal: ClassVar[bool] = False
+    """Whether no position sees what follows it: then padding, which does, need not be hidden."""
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
@@ -68,8 +75,8 @@ class Encoder(Stack):
     def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
         x: Tensor = self.dropout(probe("input", self.position(source.states)))
         yield x
-        mask = attend_to(source.mask)
+        mask = None if self.causal else attend_to(source.mask)
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
-                x = probe("output", block(x, mask, self.rotary))
+                x = probe("output", block(x, mask, self.rotary, causal=self.causal))
             yield x

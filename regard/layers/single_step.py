@@ -28,6 +28,7 @@ from torch.nn import functional as F
 from regard.layers import short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.linear import Linear
 
 Map = Callable[[Tensor], Tensor]
 """(R, I) → (R, O)."""
@@ -121,15 +122,15 @@ def _with_memory(
     if sentences > 1 or length > 2 * dim:
         return None
     scaled, bias = key[0] / math.sqrt(dim), cross.query.bias
-    scores = torch.bmm(scaled, cross.query.weight.view(heads, dim, -1)).flatten(0, 1)  # (H S, D)
-    values = torch.bmm(value[0], cross.output.weight.t().view(heads, dim, -1)).flatten(0, 1)
+    scores = torch.bmm(scaled, cross.query.effective.view(heads, dim, -1)).flatten(0, 1)  # (H S, D)
+    values = torch.bmm(value[0], cross.output.effective.t().view(heads, dim, -1)).flatten(0, 1)
     if bias is not None:
         bias = torch.bmm(scaled, bias.view(heads, dim, 1)).flatten()
     return _product(scores.t(), bias), _product(values, cross.output.bias)
 
 
-def _linear(layer: nn.Linear) -> Map:
-    return _product(layer.weight.t(), layer.bias)
+def _linear(layer: Linear) -> Map:
+    return _product(layer.effective.t(), layer.bias)
 
 
 def _product(table: Float[Tensor, "I O"], bias: Float[Tensor, "O"] | None) -> Map:
