@@ -1,6 +1,7 @@
 """The Python front door: what the command line does, as functions."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice
@@ -305,13 +306,12 @@ def train(
     `callback` gets each record as it is written: training and validation figures, warnings.
     Ctrl-C saves, and raises KeyboardInterrupt, so that nobody goes on with half a model unawares.
     """
-    given = Run(Path(start_from)) if start_from else None
     if recipe is not None and resume is None:
-        made = prepared(recipe, overrides, to)
+        made = prepared(recipe, overrides, to, start_from)
         said = [] if to else state.check_rerun(recipe, overrides)
-        run, warnings = create(*made, given)
+        run, warnings = create(*made)
         warnings = [*said, *warnings]
-    elif resume is not None and recipe is None and to is None and given is None:
+    elif resume is not None and recipe is None and to is None and start_from is None:
         run, warnings = resumed(Path(resume))
     else:
         raise RecipeError("train: give either a recipe, or a run to resume as it is")
@@ -326,9 +326,15 @@ def train(
 
 
 def prepared(
-    recipe: str | Path | dict[str, Any], overrides: Sequence[str], to: str | Path | None
+    recipe: str | Path | dict[str, Any],
+    overrides: Sequence[str],
+    to: str | Path | None,
+    start_from: str | Path | None = None,
 ) -> tuple[Path, config.Recipe]:
-    """The folder and the checked recipe of a new run."""
+    """The folder and the checked recipe of a new run, whose model begins with that of `start_from`,
+    if it is given."""
+    if start_from:
+        overrides = [*overrides, f"model.weights={json.dumps(str(start_from))}"]
     if isinstance(recipe, dict):
         loaded = config.from_table(recipe, overrides)
     else:
@@ -338,26 +344,24 @@ def prepared(
     return Path(to) if to else free_folder(state.name_of(recipe)), loaded
 
 
-def create(
-    folder: Path, recipe: config.Recipe, given: Run | None = None
-) -> tuple[Run, list[dict[str, Any]]]:
+def create(folder: Path, recipe: config.Recipe) -> tuple[Run, list[dict[str, Any]]]:
     """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
     was found when all of it was read."""
     warnings: list[Finding] = []
     said: list[str] = []
 
     def check(plan: Any, raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
-        found = examination.quick_check(recipe, given, plan, raw)
+        found = examination.quick_check(recipe, plan, raw)
         warnings.extend(examination.passed(found))
         return (each.as_dict() for each in warnings)
 
     try:
-        run = Run.create(folder, recipe, given, check, said.append)
+        run = Run.create(folder, recipe, check, said.append)
     except examination.Refused:
         raise
     except UserError:
         # What stopped it may be one of many defects: the doctor reads on where a run does not.
-        examination.passed(examination.quick_check(recipe, given))
+        examination.passed(examination.quick_check(recipe))
         raise
     warnings += examination.room(run)
     texts = [*said, *map(str, warnings), *run.notes()]
@@ -368,8 +372,7 @@ def resumed(folder: Path) -> tuple[Run, list[dict[str, Any]]]:
     """A run to go on with; one that was never finished being made is finished first."""
     if not preparing.is_interrupted(folder):
         return Run(folder), []
-    recipe, base = preparing.recipe_of(folder)
-    return create(folder, recipe, Run(base) if base else None)
+    return create(folder, preparing.recipe_of(folder))
 
 
 def doctor(
@@ -388,5 +391,5 @@ def doctor(
     if recipe is None:
         assert resume is not None
         return examination.resumable(Run(Path(resume)))
-    folder, loaded = prepared(recipe, overrides, to)
-    return examination.examine(loaded, folder, Run(Path(start_from)) if start_from else None)
+    folder, loaded = prepared(recipe, overrides, to, start_from)
+    return examination.examine(loaded, folder)

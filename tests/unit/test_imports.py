@@ -31,7 +31,8 @@ FOUNDATIONS = {
     "decoders": "layers",
     "heads": "layers",
     "starting": "data recipe",
-    "model": "recipe inputs encoders decoders heads",
+    "tuning": "recipe layers",
+    "model": "recipe inputs encoders decoders heads tuning",
     "data": "types recipe.checked",
     "decoding.choices": "errors",
     "search": "types decoding.choices",
@@ -65,7 +66,7 @@ FOUNDATIONS = {
 # Names of the package itself that anybody may ask for.
 PUBLIC = {"regard.__version__"}
 # Imports inside a function run when it is called; these rooms may look up that way only.
-DEFERRED = {"recipe": "model data tasks train"}
+DEFERRED = {"recipe": "model data tasks train layers"}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
