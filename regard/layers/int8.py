@@ -60,6 +60,6 @@ def quantize(model: nn.Module) -> None:
 
     Its parts that can do so have a place `packed`, a weight and perhaps a bias."""
     for module in model.modules():
-        weight = getattr(module, "weight", None)
+        weight = getattr(module, "effective", getattr(module, "weight", None))
         if hasattr(module, "packed") and isinstance(weight, Tensor) and weight.numel() >= SMALLEST:
             module.packed = pack(weight, getattr(module, "bias", None))

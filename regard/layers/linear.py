@@ -98,11 +98,10 @@ class Linear(nn.Linear):
         """Entries from `first` up to `end` of y, by themselves."""
         weight = self.weight[first:end]
         bias = None if self.bias is None else self.bias[first:end]
-        y: Tensor
-        if self._narrowed(x):
-            y = _Narrow.apply(x, weight, bias, True)  # type: ignore[no-untyped-call]
-        else:
-            y = F.linear(x, weight, bias)
+        narrow: Any = _Narrow.apply
+        y: Tensor = (
+            narrow(x, weight, bias, True) if self._narrowed(x) else F.linear(x, weight, bias)
+        )
         return y if self.adapter is None else y + self.adapter(x)[..., first:end].to(y.dtype)
 
     def _narrowed(self, x: Tensor) -> bool:
