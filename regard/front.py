@@ -183,6 +183,7 @@ class Predictor(Generates):
         length: int | None = None,
         stop: Sequence[str] = (),
         split: bool = False,
+        top: int | None = None,
         first: int = 0,
         **options: Any,
     ) -> Iterator[Prediction]:
@@ -192,8 +193,8 @@ class Predictor(Generates):
         `stop` are strings before the first of which it ends,
         `details` asks for the probability of each token, which an engine may have to find in a
         pass of its own, `align` for alignments where the task has any, `split` parts punctuation
-        from words that are tagged; `first` is the number of the first input, by which samples are
-        drawn; other options are the search's.
+        from words that are tagged, `top` is how many words are given for each [MASK]; `first` is
+        the number of the first input, by which samples are drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
@@ -206,7 +207,7 @@ class Predictor(Generates):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self.task.predict_options
         check_texts("stop", stop := [stop] if isinstance(stop, str) else [*stop])
-        asked = {"prefixes": prefixes, "length": length, "split": split or None}
+        asked = {"prefixes": prefixes, "length": length, "split": split or None, "top": top}
         asked["stop"] = stop or None
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:

@@ -272,9 +272,7 @@ class Layered(Protocol):
 class Selective(Protocol):
     """An encoder that gives the states of some places alone, with less work than those of all."""
 
-    def at(
-        self, source: Sequence, places: Int[Tensor, "B M"]
-    ) -> Float[Tensor, "B M D"]: ...
+    def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]: ...
 
 
 @runtime_checkable

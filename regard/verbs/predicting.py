@@ -59,6 +59,7 @@ def predict(
     stop: tuple[str, ...] = (),
     stream: Flag = False,
     next: Maybe[int] = None,
+    top: Maybe[int] = None,
     prefix: Maybe[str] = None,
     choices: Maybe[Path] = None,
     length: Maybe[int] = None,
@@ -89,6 +90,7 @@ def predict(
       echo "the time" | regard predict runs/language-model --length 300
       regard predict runs/language-model "The film is" --stream --stop . --temperature 0.7
       regard predict runs/language-model "I went to the climbing gym and I" --next 10
+      regard predict runs/imdb-mlm "this movie was [MASK] ." --top 10
       regard predict runs/etth1-linear series.csv > forecast.csv
 
     Args:
@@ -118,6 +120,7 @@ def predict(
         stream: Show what a language model writes while it writes; the input stands before it.
         next: So many of the likeliest words after each input, with their probabilities, a line
             each, instead of an output (with --format jsonl one line).
+        top: How many words are given for each [MASK] of a masked language model's input.
         prefix: What every output must begin with: a part of it, in its score and length, too.
         choices: A file of all that may be written, one text to a line; none: anything may.
         length: Most tokens of an output, if not as the recipe says; where the input's length
@@ -139,7 +142,7 @@ def predict(
         search=search, beams=beams, nbest=nbest,
         length_penalty=length_penalty, min_length=min_length, temperature=temperature,
         top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
-        seed=seed, length=length,
+        seed=seed, length=length, top=top,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     if nbest is not None and nbest > 1 and not detailed:
