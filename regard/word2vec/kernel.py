@@ -98,10 +98,10 @@ def force(dot: np.float32, label: np.float32) -> np.float32:
     """g = y − σ(z), of a table."""
     if dot >= np.float32(EDGE):
         return label - np.float32(1)
-    if dot < np.float32(-EDGE):
-        return label
-    place = np.int64((dot + np.float32(EDGE)) * np.float32(STEPS / (2 * EDGE)))
-    return label - SIGMOIDS[min(place, STEPS - 1)]
+    if dot >= np.float32(-EDGE):
+        place = np.int64((dot + np.float32(EDGE)) * np.float32(STEPS / (2 * EDGE)))
+        return label - SIGMOIDS[min(place, STEPS - 1)]
+    return label  # also of what is no number: that has no place in a table
 
 
 @inlined
