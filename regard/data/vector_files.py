@@ -180,7 +180,7 @@ def _binary(path: Path, wanted: Collection[str] | None, dim: int) -> Iterator[En
             where = f"{path}: word {number:,} of the {header.words:,} that its first line says"
             raw = source.until(b" ", WORD)
             data = source.take(4 * header.dim) if raw is not None else b""
-            if raw is None and source.take(1):
+            if raw is None and len(source.take(WORD)) == WORD:
                 raise UserError(
                     f"{where}: no blank after {WORD:,} bytes: not word2vec's binary form"
                 )

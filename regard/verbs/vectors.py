@@ -47,7 +47,7 @@ def word2vec(
 
     Examples:
       regard word2vec reviews.txt --to runs/vectors
-      regard word2vec train.tsv.gz unsup.txt.gz --to runs/vectors --dim 200 --threads 2
+      regard word2vec labelled.tsv.gz unlabelled.txt.gz --to runs/vectors --dim 200 --threads 2
       regard word2vec reviews.txt --to runs/vectors --model cbow --loss hierarchical
       regard word2vec --resume runs/vectors
 

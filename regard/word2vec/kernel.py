@@ -16,11 +16,12 @@ input vector x and a target t with label y (1: seen, or left in the tree; 0: dra
 
 Threads write into the same arrays without locks (Hogwild, Recht et al. 2011). Nothing is drawn from
 a shared generator: a piece of text begins with a state that is a function of seed, epoch and piece.
+Types are numba's to check (`no_type_check`), and what it compiles nobody may wrap.
 """
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, no_type_check
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,7 @@ class Targets(NamedTuple):
 
 
 @inlined
+@no_type_check
 def following(state: np.uint64) -> np.uint64:
     """The next state of xorshift64 (Marsaglia 2003); its upper and lower half are drawn from."""
     state ^= state << np.uint64(13)
@@ -81,6 +83,7 @@ def following(state: np.uint64) -> np.uint64:
 
 
 @inlined
+@no_type_check
 def drawn(state: np.uint64, threshold: NDArray[np.uint32], other: NDArray[np.int32]) -> np.int64:
     """A word by the alias method (Walker 1977): a column by the upper half of the state, and the
     word itself or its other by the lower half."""
@@ -90,17 +93,19 @@ def drawn(state: np.uint64, threshold: NDArray[np.uint32], other: NDArray[np.int
 
 
 @inlined
+@no_type_check
 def force(dot: np.float32, label: np.float32) -> np.float32:
     """g = y − σ(z), of a table."""
     if dot >= np.float32(EDGE):
         return label - np.float32(1)
-    if dot < np.float32(-EDGE):
-        return label
-    place = np.int64((dot + np.float32(EDGE)) * np.float32(STEPS / (2 * EDGE)))
-    return label - SIGMOIDS[min(place, STEPS - 1)]
+    if dot >= np.float32(-EDGE):
+        place = np.int64((dot + np.float32(EDGE)) * np.float32(STEPS / (2 * EDGE)))
+        return label - SIGMOIDS[min(place, STEPS - 1)]
+    return label  # also of what is no number: that has no place in a table
 
 
 @inlined
+@no_type_check
 def learn(
     x: NDArray[np.float32],
     outputs: NDArray[np.float32],
@@ -134,6 +139,7 @@ def learn(
 
 
 @inlined
+@no_type_check
 def choose(
     word: int,
     targets: Targets,
@@ -162,6 +168,7 @@ def choose(
 
 
 @cache
+@no_type_check
 def piece(dim: int) -> Callable[..., int]:
     """The engine for vectors of one dimension, which the compiler knows: half as fast again.
 
@@ -206,32 +213,28 @@ def piece(dim: int) -> Callable[..., int]:
                 if high - low < 2:
                     continue
                 pairs += high - low - 1
-                if not cbow:
-                    for near in range(low, high):
+                # CBOW takes one turn for all words near, skip-gram one for each.
+                for turn in range(low, low + 1 if cbow else high):
+                    if not cbow and turn == place:
+                        continue
+                    x = mean if cbow else inputs[kept[turn]]
+                    if cbow:
+                        part = np.float32(1) / np.float32(high - low - 1)
+                        for d in range(dim):
+                            mean[d] = np.float32(0)
+                        for near in range(low, high):
+                            if near != place:
+                                v = inputs[kept[near]]
+                                for d in range(dim):
+                                    mean[d] += part * v[d]
+                    count, state = choose(kept[place], targets, negatives, state, rows, labels)
+                    learn(x, outputs, rows, labels, count, rate, step, forces, dim)
+                    first_near, last_near = (low, high) if cbow else (turn, turn + 1)
+                    for near in range(first_near, last_near):
                         if near != place:
                             v = inputs[kept[near]]
-                            count, state = choose(
-                                kept[place], targets, negatives, state, rows, labels
-                            )
-                            learn(v, outputs, rows, labels, count, rate, step, forces, dim)
                             for d in range(dim):
                                 v[d] += step[d]
-                    continue
-                part = np.float32(1) / np.float32(high - low - 1)
-                for d in range(dim):
-                    mean[d] = np.float32(0)
-                for near in range(low, high):
-                    if near != place:
-                        v = inputs[kept[near]]
-                        for d in range(dim):
-                            mean[d] += part * v[d]
-                count, state = choose(kept[place], targets, negatives, state, rows, labels)
-                learn(mean, outputs, rows, labels, count, rate, step, forces, dim)
-                for near in range(low, high):
-                    if near != place:
-                        v = inputs[kept[near]]
-                        for d in range(dim):
-                            v[d] += step[d]
         return pairs
 
     return cast(Callable[..., int], njit(cache=True, **OPTIONS)(engine))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,12 +140,13 @@ def _one(
     show: Callable[[Record], None], tick: Tick, stop: Callable[[], bool],
 ) -> bool:  # fmt: skip
     """One epoch, and the record of it."""
-    wall, cpu, seen = time.perf_counter(), time.process_time(), 0
+    wall, cpu, seen, one = time.perf_counter(), time.process_time(), 0, Lock()
 
     def tell(words: int) -> None:
         nonlocal seen
-        seen += words
-        tick(progress.tokens + seen, seen / (time.perf_counter() - wall))
+        with one:
+            seen += words
+            tick(progress.tokens + seen, seen / (time.perf_counter() - wall))
 
     if not trainer.epoch(progress.update, tables, tell, stop):
         return False

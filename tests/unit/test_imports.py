@@ -49,7 +49,7 @@ FOUNDATIONS = {
     "train": "types recipe.checked train.health layers.allocator layers.draws layers.native",
     "runs": "tasks train",
     "inspect": "runs",
-    "word2vec": "data plots train",
+    "word2vec": "console data plots train",
     "interop": "runs",
     "serve": "inspect interop",
     "doctor": "runs",

@@ -65,15 +65,6 @@ def test_a_word_that_is_not_utf8_is_left_out_of_a_binary_file(tmp_path):
     assert read(path)[0] == ["cat"]
 
 
-def test_numbers_that_look_like_text_are_numbers(tmp_path):
-    """Bytes of floats that are all digits and newlines: still the binary form."""
-    path = tmp_path / "v.bin"
-    path.write_bytes(b"2 1\na 12\n\nb 3\n45")
-    words, table = read(path)
-    assert words == ["a", "b"]
-    assert table[0] == np.frombuffer(b"12\n\n", "<f4")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -105,7 +105,7 @@ def test_several_threads_learn_all_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.word2vec.corpus.PIECE", 100)
     (tmp_path / "t.txt").write_text("\n".join(text()) + "\n")
     made = make(tmp_path / "run", tmp_path / "t.txt", threads=3, epochs=12, learning_rate=0.1)
-    assert len(Corpus(made.path)) == 27  # pieces of 108 words: 12 lines of 9
+    assert len(Corpus(made.path)) == 27  # of 100 words, rounded up to whole lines
     words = []
     run(made.path, lambda done, speed: words.append(done))
     assert max(words) == 12 * 2700
