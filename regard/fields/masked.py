@@ -106,7 +106,10 @@ class Field(text.Field):
     def drawn(self, tokens: Array, random: np.random.Generator) -> tuple[Places, Places]:
         """Which places of a text are predicted, and the tokens that are read there."""
         least = len(self.tokenizer.special)
-        places = np.flatnonzero(tokens >= least)
+        if self.tokenizer.imported:  # its special tokens have any numbers
+            places = np.flatnonzero(~np.isin(tokens, [*self.tokenizer.special]))
+        else:
+            places = np.flatnonzero(tokens >= least)
         if not len(places):
             return places, places
         count = max(1, round(self.masking.fraction * len(places)))
@@ -150,7 +153,8 @@ class Field(text.Field):
 
     def framed_arrays(self, rows: Sequence[Row]) -> dict[str, Array]:
         """Texts as they are, with nothing hidden."""
-        found = text.arrays(self.name, [row[self.name] for row in rows], "framed")
+        tokens = [row[self.name] for row in rows]
+        found = text.arrays(self.name, tokens, "framed", self.tokenizer)
         if any(f"{self.name}_second" in row for row in rows):
             segments = [np.asarray(row.get(f"{self.name}_second", ()), np.int64) for row in rows]
             found[f"{self.name}_segments"] = self._segments(segments, found[self.name].shape)
@@ -172,6 +176,11 @@ class Field(text.Field):
     def blanks(self, line: str) -> Row:
         """The tokens of a text with places to be filled, and the segment of each token."""
         by, tokens, segments, segment = self.tokenizer, list[int](), list[int](), 0
+        if by.imported:  # it finds special tokens in a text itself
+            marks = {MASK: by.spelling_of(self.mask), SEP: by.spelling_of(by.end)}
+            tokens = by.encode([MARKS.sub(lambda found: marks[found[0]], line)])[0]
+            ends = np.cumsum([0, *(token == by.end for token in tokens[:-1])])
+            return {self.name: tokens, f"{self.name}_second": ends[: len(tokens)].tolist()}
         for part, after in self._parts(line):
             if part == MASK:
                 new = [self.mask]

@@ -117,8 +117,11 @@ def _recipe(
         "model": {"scale": False, **model},
     }
     if task == "language_model":
-        table |= {"unit": "line", "search": {"kind": "greedy"}}
+        table |= {"search": {"kind": "greedy"}}
+        table["stream"] = {"streams": 1, "length": longest, "documents": "paragraph"}
         table["model"]["head"] = {"bias": False, "smoothing": 0.0}
+    if task == "masked_language_model":
+        table["windows"] = {"length": longest}
     if task == "translate":
         table["search"] = {"kind": "beam", "beams": settings.number("num_beams", 4)}
         table["output"] = {"factor": 2.0, "extra": 50}
