@@ -6,6 +6,7 @@ parts from a closed list are given to it, and of these only such as take a time 
 text's length, or with its square at worst.
 """
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,7 +130,9 @@ def encode(library: Library, texts: Sequence[str], *, framed: bool = False) -> l
     """Tokens of texts, with what stands around them if they are framed."""
     try:
         found = library.encode_batch_fast(texts, add_special_tokens=framed)
-    except Exception as error:  # it has no token for what its vocabulary lacks, say
+    except BaseException as error:  # it has no token for what its vocabulary lacks, say
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
         raise UserError(f"the imported tokenizer cannot read this text: {error}") from None
     return [each.ids for each in found]
 
@@ -147,6 +150,9 @@ def check(tree: Table) -> None:
         raise ValueError(f"model.type: {kind!r} is not one of {_listed('model')}")
     if model.get("dropout"):
         raise ValueError("model.dropout: a tokenizer that cuts at random is not used")
+    for key in ("continuing_subword_prefix", "end_of_word_suffix"):
+        if len(checked.text(model.get(key) or "", f"model.{key}")) > PARTS:
+            raise ValueError(f"model.{key}: more than {PARTS} characters")
     longest = model.get("max_input_chars_per_word", 100)
     checked.whole(longest, "model.max_input_chars_per_word", 1, WORD)
     added = checked.items(tree.get("added_tokens") or [], "added_tokens")
@@ -182,6 +188,8 @@ def _parts(value: Any, room: str, depth: int = 0) -> Iterator[Table]:
 def _checked(part: Table, room: str) -> float:
     """How many times as long a text becomes by a part, which is refused if it is not harmless."""
     growth = 1.0
+    if part["type"] == "Precompiled":
+        return _table_growth(checked.text(part.get("precompiled_charsmap"), f"{room}.charsmap"))
     if isinstance(pattern := part.get("pattern"), dict):
         given = pattern.get("Regex")
         if given is not None:
@@ -195,6 +203,17 @@ def _checked(part: Table, room: str) -> float:
     if "prepend" in part and len(checked.text(part["prepend"], f"{room}.prepend")) > PARTS:
         raise ValueError(f"{room}.prepend: more than {PARTS} characters")
     return growth
+
+
+def _table_growth(text: str) -> float:
+    """The most characters that a table of sentencepiece has for one: behind its index, of as many
+    bytes as its first four say, strings stand that end with a zero."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError("normalizer.charsmap: it is not base64") from None
+    strings = raw[4 + int.from_bytes(raw[:4], "little") :].split(b"\0")
+    return max(1.0, max(map(len, strings), default=0) / 2)
 
 
 def check_pattern(pattern: str, where: str) -> None:

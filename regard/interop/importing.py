@@ -61,8 +61,6 @@ class Imported:
 def run(source: Path, folder: Path) -> Run:
     """Make a run of the model in a folder of Hugging Face."""
     check_free(folder)
-    if folder.is_dir():
-        raise UserError(f"{folder} exists: name a new folder for the run")
     found = read(source)
     with whole(folder) as writing:
         _fill(writing, found, source)
@@ -210,12 +208,12 @@ def _fill(folder: Path, found: Imported, source: Path) -> None:
 
 
 def logits(model: Model, tokens: Tensor) -> Tensor:
-    """Of tokens (B, T) that are read, by a model of one text: a writer, or one that fills in."""
-    if model.input is None:
-        assert model.decoder is not None
-        return model.head.logits(model.decode(tokens, model.decoder.start(None, len(tokens)))[0])
-    name = str(model.input.field)
+    """Of tokens (B, T) that are read, and written again where a model does both."""
+    name = str(getattr(model.input, "field", ""))
     tensors = {name: tokens, f"{name}_mask": torch.ones_like(tokens, dtype=torch.bool)}
-    memory = model.encode(Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0))
+    batch = Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0)
+    if model.decoder is not None:
+        return model.head.logits(model.decode(tokens, model.start(batch))[0])
+    memory = model.encode(batch)
     assert memory is not None
     return model.head.logits(memory.states)
