@@ -56,6 +56,8 @@ INSIDE = {
 QUANTIFIED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 UNBOUNDED = re.compile(r"[*+]|\{\d*,\}")
 REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+OPTIONAL = re.compile(r"(?<!\()\?")
+GROUP, GROUPS = re.compile(r"\("), 3
 CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 
@@ -220,8 +222,8 @@ def check_pattern(pattern: str, where: str) -> None:
     """Refuse a regular expression that can take more than the square of a text's length.
 
     Time explodes where a group that repeats can match in several ways, or where many repetitions
-    that match the same stand side by side. So no group may repeat, nothing may refer back or look
-    behind, and each alternative has at most two repetitions without end.
+    that match the same stand side by side. So no group may repeat, few may be there at all, nothing
+    may refer back or look behind, and each alternative has at most two repetitions without end.
     """
     plain = CLASS.sub("x", pattern.replace("\\\\", "x"))
     plain = re.sub(r"\\[pP]\{\^?\w+\}", "x", plain)  # \p{L} is a class, too
@@ -232,9 +234,24 @@ def check_pattern(pattern: str, where: str) -> None:
         raise _refused(where, "repeats a group", pattern)
     if any(int(high or low) > 10 for low, high in REPEATED.findall(plain)):
         raise _refused(where, "repeats often", pattern)
-    for alternative in re.split(r"\|", plain):
-        if len(UNBOUNDED.findall(alternative)) > 2:
+    if len(GROUP.findall(plain)) > GROUPS:
+        raise _refused(where, "has many groups", pattern)
+    for alternative in _alternatives(plain):
+        counts = [len(each.findall(alternative)) for each in (UNBOUNDED, REPEATED, OPTIONAL)]
+        if any(count > most for count, most in zip(counts, (2, 2, 4), strict=True)):
             raise _refused(where, "has many repetitions", pattern)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """What stands between the bars outside of all groups."""
+    found, depth = [""], 0
+    for sign in pattern:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and not depth:
+            found.append("")
+        else:
+            found[-1] += sign
+    return found
 
 
 def _refused(where: str, what: str, pattern: str) -> ValueError:
