@@ -61,9 +61,16 @@ class Imported:
 def run(source: Path, folder: Path) -> Run:
     """Make a run of the model in a folder of Hugging Face."""
     check_free(folder)
-    found = read(source)
-    with whole(folder) as writing:
-        _fill(writing, found, source)
+    return write(read(source), folder, source)
+
+
+def write(found: Imported, folder: Path, source: Path) -> Run:
+    """Make a run of a model that was read from `source`."""
+    try:
+        with whole(folder) as writing:
+            _fill(writing, found, source)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     return Run(folder)
 
 
@@ -81,7 +88,7 @@ def read(source: Path) -> Imported:
     recipe = _recipe(source, family.TASK, model, longest, cut.section, settings)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
     texts = {field.file: cut.of(name) for name, field in fields.items()}
-    sizes = _sizes(recipe, texts)
+    sizes = sizes_of_task(recipe, texts)
     with torch.device("meta"):
         empty = build(recipe.model, sizes)
     try:
@@ -92,7 +99,7 @@ def read(source: Path) -> Imported:
     return Imported(recipe, sizes, texts, weights)
 
 
-def _sizes(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
+def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
     """What a model must know of the task's fields."""
     with tempfile.TemporaryDirectory() as place:
         for name, text in texts.items():
