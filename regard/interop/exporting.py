@@ -51,15 +51,15 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
     name, settings = family_of(run)
     model = run.model(which)
     family: Any = families.find(name)
-    by = run.task.fields["target" if "target" in run.task.fields else "text"].tokenizer
+    by = [*run.task.fields.values()][-1].tokenizer
     try:
         with whole(folder) as writing:
             tensors = dict(_weights(family, model, run))
             save_file(tensors, writing / WEIGHTS, metadata={"format": "pt"})
-            _write_tokenizer(by, writing, masked="mask" in by.named)
+            _write_tokenizers(run, by, writing)
             about = _about(name, family, by, run) | settings
             write_texts(writing, {"config.json": checked.written(about, indent=1)})
-            off = _difference(model, writing)
+            off = _difference(model, writing, min(LENGTH, longest(run)))
     except OSError as error:
         raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     size = sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6
@@ -81,7 +81,7 @@ def family_of(run: Run) -> tuple[str, Table]:
             f"{run.folder}: model.head.bias is true: language models there have no bias of each "
             "token; train with model.head.bias = false"
         )
-    if recipe.model.scale and recipe.model.tie != "none":
+    if recipe.kind != "translate" and recipe.model.scale and recipe.model.tie != "none":
         raise UserError(
             f"{run.folder}: model.scale is true: there, a tied embedding is not scaled by √dim; "
             "train with model.scale = false, or model.tie = 'none'"
@@ -96,15 +96,17 @@ def family_of(run: Run) -> tuple[str, Table]:
 
 def longest(run: Run) -> int:
     """Positions that texts of a run have."""
-    return int(run.recipe.task.data.max_length) + 2
+    parts = run.recipe.model.parts()
+    return min(int(parts[name].config.limit) for name in ("encoder", "decoder") if name in parts)
 
 
 def _about(name: str, family: Any, by: Tokenizer, run: Run) -> Table:
+    first = "decoder_start_token_id" if run.recipe.kind == "translate" else "bos_token_id"
     return {
         "architectures": [family.ARCHITECTURE],
         "model_type": name,
         "vocab_size": len(by),
-        "bos_token_id": by.start,
+        first: by.start,
         "eos_token_id": by.end,
         "pad_token_id": by.pad if by.pad != by.end else None,
         "tie_word_embeddings": run.recipe.model.tie != "none",
@@ -122,7 +124,8 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
             "decoder" if name.startswith("decoder.") or "encoder" not in parts else "encoder"
         ]
         tensor, config = own[name].detach(), part.config
-        if name.endswith("embedding.weight") and run.recipe.model.scale:
+        scaled = run.recipe.model.scale and run.recipe.kind != "translate"
+        if name.endswith("embedding.weight") and scaled:
             tensor = tensor * run.recipe.model.dim**0.5
         sizes = _sizes(config, run.recipe.model.dim) if ".query_key_value." in name else None
         if sizes and config.position == "rotary" and config.rotary_layout == "interleaved":
@@ -148,13 +151,19 @@ def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tenso
     return torch.cat([query, key, value])
 
 
-def _write_tokenizer(by: Tokenizer, folder: Path, *, masked: bool) -> None:
-    """The tokenizer by itself, and which of its tokens are special."""
-    if by.imported:
-        by.save(folder / "tokenizer.json")
-    else:
-        after = [by.end] if masked else []
-        alone(by, folder / "tokenizer.json", before=[by.start], after=after)
+def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
+    """The tokenizer by itself, or that of each side, and which of its tokens are special."""
+    masked = "mask" in by.named
+    sides = {side: field.tokenizer for side, field in run.task.fields.items()}
+    several = len({each.hash for each in sides.values()}) > 1
+    for side, each in sides.items():
+        path = folder / (f"{side}.tokenizer.json" if several else "tokenizer.json")
+        if each.imported:
+            each.save(path)
+        else:
+            before = [] if run.recipe.kind == "translate" else [each.start]
+            after = [each.end] if masked or run.recipe.kind == "translate" else []
+            alone(each, path, before=before, after=after)
     spelt = {name: by.spelling_of(number) for name, number in by.named.items()}
     keys = NAMES | FRAMES if masked else NAMES
     given = {key: spelt[name] for name, key in [*NAMES.items(), *FRAMES.items()] if name in spelt}
@@ -163,12 +172,12 @@ def _write_tokenizer(by: Tokenizer, folder: Path, *, masked: bool) -> None:
     write_texts(folder, {"tokenizer_config.json": checked.written(table, indent=1)})
 
 
-def _difference(model: Model, folder: Path) -> float:
+def _difference(model: Model, folder: Path, length: int) -> float:
     """max |logit − logit′| of the original and of what is read again, for random tokens."""
     again = importing.read(folder).model()
     outputs = len(model.head.weight)
     chance = torch.Generator().manual_seed(1)
-    tokens = torch.randint(outputs, (ROWS, LENGTH), generator=chance)
+    tokens = torch.randint(outputs, (ROWS, length), generator=chance)
     with torch.inference_mode():
         both = [importing.logits(each, tokens).numpy() for each in (model, again)]
     off = far(*both)

@@ -61,11 +61,16 @@ class Imported:
 def run(source: Path, folder: Path) -> Run:
     """Make a run of the model in a folder of Hugging Face."""
     check_free(folder)
-    if folder.is_dir():
-        raise UserError(f"{folder} exists: name a new folder for the run")
-    found = read(source)
-    with whole(folder) as writing:
-        _fill(writing, found, source)
+    return write(read(source), folder, source)
+
+
+def write(found: Imported, folder: Path, source: Path) -> Run:
+    """Make a run of a model that was read from `source`."""
+    try:
+        with whole(folder) as writing:
+            _fill(writing, found, source)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     return Run(folder)
 
 
@@ -83,7 +88,7 @@ def read(source: Path) -> Imported:
     recipe = _recipe(source, family.TASK, model, longest, cut.section, settings)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
     texts = {field.file: cut.of(name) for name, field in fields.items()}
-    sizes = _sizes(recipe, texts)
+    sizes = sizes_of_task(recipe, texts)
     with torch.device("meta"):
         empty = build(recipe.model, sizes)
     try:
@@ -94,7 +99,7 @@ def read(source: Path) -> Imported:
     return Imported(recipe, sizes, texts, weights)
 
 
-def _sizes(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
+def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
     """What a model must know of the task's fields."""
     with tempfile.TemporaryDirectory() as place:
         for name, text in texts.items():
@@ -117,8 +122,11 @@ def _recipe(
         "model": {"scale": False, **model},
     }
     if task == "language_model":
-        table |= {"unit": "line", "search": {"kind": "greedy"}}
+        table |= {"search": {"kind": "greedy"}}
+        table["stream"] = {"streams": 1, "length": longest, "documents": "paragraph"}
         table["model"]["head"] = {"bias": False, "smoothing": 0.0}
+    if task == "masked_language_model":
+        table["windows"] = {"length": longest}
     if task == "translate":
         table["search"] = {"kind": "beam", "beams": settings.number("num_beams", 4)}
         table["output"] = {"factor": 2.0, "extra": 50}
@@ -207,12 +215,12 @@ def _fill(folder: Path, found: Imported, source: Path) -> None:
 
 
 def logits(model: Model, tokens: Tensor) -> Tensor:
-    """Of tokens (B, T) that are read, by a model of one text: a writer, or one that fills in."""
-    if model.input is None:
-        assert model.decoder is not None
-        return model.head.logits(model.decode(tokens, model.decoder.start(None, len(tokens)))[0])
-    name = str(model.input.field)
+    """Of tokens (B, T) that are read, and written again where a model does both."""
+    name = str(getattr(model.input, "field", ""))
     tensors = {name: tokens, f"{name}_mask": torch.ones_like(tokens, dtype=torch.bool)}
-    memory = model.encode(Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0))
+    batch = Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0)
+    if model.decoder is not None:
+        return model.head.logits(model.decode(tokens, model.start(batch))[0])
+    memory = model.encode(batch)
     assert memory is not None
     return model.head.logits(memory.states)

@@ -40,6 +40,8 @@ def read(folder: Folder, settings: Settings) -> Cut:
     path = folder.path / "tokenizer.json"
     if path.is_file():
         texts = {"": folder.text(path.name, foreign.LARGEST)}
+    elif marian and (folder.path / f"source.{path.name}").is_file():  # of an export
+        texts = {side: folder.text(f"{side}.{path.name}", foreign.LARGEST) for side in SIDES}
     elif marian and (folder.path / "source.spm").is_file():
         texts = _pieces(folder, said)
     else:
@@ -48,7 +50,7 @@ def read(folder: Folder, settings: Settings) -> Cut:
             "AutoTokenizer.from_pretrained(…).save_pretrained(…)"
         )
     for name, text in texts.items():
-        where = folder.path / f"{name}.spm" if name else path
+        where = folder.path / name if name else path
         try:
             library, pieces = foreign.read(text)
         except ValueError as error:

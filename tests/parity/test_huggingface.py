@@ -1,7 +1,6 @@
 """Models of the transformers library and the runs that are made of them say the same."""
 
 import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from regard.interop import importing  # noqa: E402
 from regard.interop.shipping import ship  # noqa: E402
 from regard.recipe.parts import Part, module  # noqa: E402
 from regard.runs import Run  # noqa: E402
-from tests.parity.huggingface_models import WRITERS, drawn, saved  # noqa: E402
+from tests.parity.huggingface_models import WRITERS, drawn, saved, strange  # noqa: E402
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in WRITERS},
@@ -75,49 +74,6 @@ def test_searches_write_the_same(made: Any, beams: int) -> None:
         whole = fast.decode([*before, *written(made, prompt, **several)], skip_special_tokens=True)
         begun = fast.decode(before, skip_special_tokens=True)
         assert best.text == whole.removeprefix(begun)
-
-
-def strange(count: int) -> list[str]:
-    """Texts that nobody writes: emoji, combining marks, NUL, from right to left, very long."""
-    chance = random.Random(3)
-    odd = [
-        "\0",
-        "\u200d",
-        "\ufeff",
-        "👩‍👩‍👧",
-        "e\u0301\u0302",
-        "שלום",
-        "مرحبا",
-        "\u202e",
-        "ﬁ",
-        "Ａ",
-        " ",
-        "\t",
-    ]
-    odd += [
-        "\r\n",
-        "  ",
-        "'s",
-        "don't",
-        "<s>",
-        "[MASK]",
-        "<|endoftext|>",
-        "▁",
-        "##ing",
-        "123",
-        "ß",
-        "İ",
-    ]
-    ranges = [(32, 127), (0xA0, 0x250), (0x300, 0x370), (0x590, 0x700), (0x4E00, 0x9FFF)]
-    ranges += [(0x1F300, 0x1FAFF), (0xE000, 0xF8FF), (1, 32)]
-
-    def piece() -> str:
-        if chance.random() < 0.4:
-            return chance.choice(odd)
-        return chr(chance.randint(*chance.choice(ranges)))
-
-    texts = ["".join(piece() for _ in range(chance.randint(0, 40))) for _ in range(count - 3)]
-    return [*texts, "", "x" * 100_000, "a b " * 20_000]
 
 
 def test_the_tokenizers_agree(made: Any) -> None:

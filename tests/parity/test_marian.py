@@ -20,6 +20,7 @@ from regard.data.tokenizers import Config as Cutting, Tokenizer as OurTokenizer 
 from regard.errors import UserError  # noqa: E402 (transformers may be missing)
 from regard.interop import sentencepiece  # noqa: E402
 from regard.interop.importing import Imported, read, run  # noqa: E402
+from regard.interop.shipping import ship  # noqa: E402
 from regard.model import Model  # noqa: E402
 from regard.recipe.parts import Part, module  # noqa: E402
 from regard.search import Request, greedy  # noqa: E402
@@ -339,3 +340,16 @@ def test_files_that_are_missing_or_broken_are_named(folder: Path, tmp_path: Path
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(UserError, match=r"config\.json: it is no object"):
         read(tmp_path)
+
+
+def test_what_is_exported_says_the_same(folder: Path, tmp_path: Path) -> None:
+    other, given = transformers.MarianMTModel.from_pretrained(folder).eval(), batch()
+    made = run(folder, tmp_path / "run")
+    assert ship(made, tmp_path / "out", "huggingface").parity["family"] == "marian"
+    again = transformers.MarianMTModel.from_pretrained(tmp_path / "out").eval()
+    target = torch.randint(1, SOURCE, (len(LENGTHS), T))
+    with torch.inference_mode():
+        close(theirs(again, given, target), theirs(other, given, target))
+    assert again.config.decoder_start_token_id == again.config.pad_token_id == PAD
+    there, here = ((each / "tokenizer.json").read_bytes() for each in (folder, tmp_path / "out"))
+    assert there == here
