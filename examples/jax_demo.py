@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from regard.interop.jax import attention_weights
+from regard.interop.jax_layers import attention_weights
 from regard.plots import drawing
 
 Weights = dict[str, Array]

@@ -217,6 +217,14 @@ class Pretrained(Protocol):
 
 
 @runtime_checkable
+class SparseRows(Protocol):
+    """A module with a table of vectors, of which a batch looks up a few."""
+
+    sparse: bool
+    """Whether the table's gradient has the rows that were looked up, and no others."""
+
+
+@runtime_checkable
 class FixedLength(Protocol):
     """The Config of an input that gives as many positions for every example."""
 

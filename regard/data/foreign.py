@@ -6,8 +6,9 @@ parts from a closed list are given to it, and of these only such as take a time 
 text's length, or with its square at worst.
 """
 
+import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,8 @@ INSIDE = {
 QUANTIFIED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 UNBOUNDED = re.compile(r"[*+]|\{\d*,\}")
 REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+OPTIONAL = re.compile(r"(?<!\()\?")
+GROUP, GROUPS = re.compile(r"\("), 3
 CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 
@@ -122,7 +125,18 @@ def special(library: Library, config: Config) -> Special:
 
 def opens(library: Library, start: int) -> bool:
     """Whether it puts the start before a text."""
-    return library.encode("a").ids[:1] == [start]
+    return encode(library, ["a"], framed=True)[0][:1] == [start]
+
+
+def encode(library: Library, texts: Sequence[str], *, framed: bool = False) -> list[list[int]]:
+    """Tokens of texts, with what stands around them if they are framed."""
+    try:
+        found = library.encode_batch_fast(texts, add_special_tokens=framed)
+    except BaseException as error:  # it has no token for what its vocabulary lacks, say
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
+        raise UserError(f"the imported tokenizer cannot read this text: {error}") from None
+    return [each.ids for each in found]
 
 
 # What is harmless
@@ -138,6 +152,9 @@ def check(tree: Table) -> None:
         raise ValueError(f"model.type: {kind!r} is not one of {_listed('model')}")
     if model.get("dropout"):
         raise ValueError("model.dropout: a tokenizer that cuts at random is not used")
+    for key in ("continuing_subword_prefix", "end_of_word_suffix"):
+        if len(checked.text(model.get(key) or "", f"model.{key}")) > PARTS:
+            raise ValueError(f"model.{key}: more than {PARTS} characters")
     longest = model.get("max_input_chars_per_word", 100)
     checked.whole(longest, "model.max_input_chars_per_word", 1, WORD)
     added = checked.items(tree.get("added_tokens") or [], "added_tokens")
@@ -173,6 +190,8 @@ def _parts(value: Any, room: str, depth: int = 0) -> Iterator[Table]:
 def _checked(part: Table, room: str) -> float:
     """How many times as long a text becomes by a part, which is refused if it is not harmless."""
     growth = 1.0
+    if part["type"] == "Precompiled":
+        return _table_growth(checked.text(part.get("precompiled_charsmap"), f"{room}.charsmap"))
     if isinstance(pattern := part.get("pattern"), dict):
         given = pattern.get("Regex")
         if given is not None:
@@ -188,12 +207,23 @@ def _checked(part: Table, room: str) -> float:
     return growth
 
 
+def _table_growth(text: str) -> float:
+    """The most characters that a table of sentencepiece has for one: behind its index, of as many
+    bytes as its first four say, strings stand that end with a zero."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError("normalizer.charsmap: it is not base64") from None
+    strings = raw[4 + int.from_bytes(raw[:4], "little") :].split(b"\0")
+    return max(1.0, max(map(len, strings), default=0) / 2)
+
+
 def check_pattern(pattern: str, where: str) -> None:
     """Refuse a regular expression that can take more than the square of a text's length.
 
     Time explodes where a group that repeats can match in several ways, or where many repetitions
-    that match the same stand side by side. So no group may repeat, nothing may refer back or look
-    behind, and each alternative has at most two repetitions without end.
+    that match the same stand side by side. So no group may repeat, few may be there at all, nothing
+    may refer back or look behind, and each alternative has at most two repetitions without end.
     """
     plain = CLASS.sub("x", pattern.replace("\\\\", "x"))
     plain = re.sub(r"\\[pP]\{\^?\w+\}", "x", plain)  # \p{L} is a class, too
@@ -204,9 +234,24 @@ def check_pattern(pattern: str, where: str) -> None:
         raise _refused(where, "repeats a group", pattern)
     if any(int(high or low) > 10 for low, high in REPEATED.findall(plain)):
         raise _refused(where, "repeats often", pattern)
-    for alternative in re.split(r"\|", plain):
-        if len(UNBOUNDED.findall(alternative)) > 2:
+    if len(GROUP.findall(plain)) > GROUPS:
+        raise _refused(where, "has many groups", pattern)
+    for alternative in _alternatives(plain):
+        counts = [len(each.findall(alternative)) for each in (UNBOUNDED, REPEATED, OPTIONAL)]
+        if any(count > most for count, most in zip(counts, (2, 2, 4), strict=True)):
             raise _refused(where, "has many repetitions", pattern)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """What stands between the bars outside of all groups."""
+    found, depth = [""], 0
+    for sign in pattern:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and not depth:
+            found.append("")
+        else:
+            found[-1] += sign
+    return found
 
 
 def _refused(where: str, what: str, pattern: str) -> ValueError:

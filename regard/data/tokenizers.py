@@ -85,7 +85,7 @@ class Tokenizer:
             self._library, pieces = foreign.read(text)
         except ValueError as error:
             raise UserError(f"not a tokenizer that can be used: {error}") from None
-        if len(pieces) > config.vocabulary:
+        if len(pieces) > config.vocabulary and not config.unknown:
             raise UserError(
                 f"it has {len(pieces):,} tokens, but tokenizer.vocabulary = {config.vocabulary:,}"
             )
@@ -94,7 +94,7 @@ class Tokenizer:
         self.unknown = found.unknown
         self.special, self.named = found.others, dict(found.named)
         unused = {n: f"<{n}>" for n in range(len(pieces), config.vocabulary)}
-        self._pieces = dict(enumerate(pieces)) | unused
+        self._pieces = dict(enumerate(pieces[: config.vocabulary])) | unused
         self._between, self._prefix, self._over_bytes = "", "", True
         # As the library that it comes from, it may write any token but one that pads and starts.
         self.unwritten = (found.pad,) if found.pad == found.start != found.end else ()
@@ -126,6 +126,13 @@ class Tokenizer:
     def hash(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
+    def shares(self, other: "Tokenizer") -> bool:
+        """Whether both have the same tokens, also where they cut texts in ways of their own."""
+        if self.hash == other.hash or not (self.imported and other.imported):
+            return self.hash == other.hash
+        pairs = zip(self._pieces.values(), other._pieces.values(), strict=False)
+        return len(self) == len(other) and all(a.strip(" ") == b.strip(" ") for a, b in pairs)
+
     def __len__(self) -> int:
         return len(self._pieces)
 
@@ -152,6 +159,9 @@ class Tokenizer:
         return self._numbers([text])[0]
 
     def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
+        if self.imported:  # and may have pieces that the model has no row for
+            rows = foreign.encode(self._library, texts)
+            return [[n if n < len(self) else self.unknown for n in row] for row in rows]
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
@@ -169,6 +179,10 @@ class Tokenizer:
         if not self._over_bytes:
             return self._between.join(self._pieces[s] for s in said)
         return self._library.decode(said, skip_special_tokens=False).removeprefix(self._prefix)
+
+    def spelling_of(self, symbol: int) -> str:
+        """A token as the library spells it."""
+        return str(self._library.id_to_token(symbol))
 
     def pieces(self, symbols: Sequence[int]) -> list[str]:
         """Each token as a person reads it: ▁ for a blank, <E2> for a byte of a character."""

@@ -177,6 +177,11 @@ class Field(text.Field):
     def blanks(self, line: str) -> Row:
         """The tokens of a text with places to be filled, and the segment of each token."""
         by, tokens, segments, segment = self.tokenizer, list[int](), list[int](), 0
+        if by.imported:  # it finds special tokens in a text itself
+            marks = {MASK: by.spelling_of(self.mask), SEP: by.spelling_of(by.end)}
+            tokens = by.encode([MARKS.sub(lambda found: marks[found[0]], line)])[0]
+            ends = np.cumsum([0, *(token == by.end for token in tokens[:-1])])
+            return {self.name: tokens, f"{self.name}_second": ends[: len(tokens)].tolist()}
         cut = ["", *(part for part in MARKS.split(line) if part), ""]
         for before, part, after in zip(cut, cut[1:], cut[2:], strict=False):
             if part == MASK:

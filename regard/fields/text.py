@@ -264,7 +264,8 @@ class Field(Tokenised):
     @property
     def before(self) -> int:
         """What is read before the first token that is to be said."""
-        return self.tokenizer.end if self.running else self.tokenizer.start
+        by = self.tokenizer
+        return by.end if self.running and not by.imported else by.start
 
     def positions(self, row: Row) -> list[str]:
         return self.tokenizer.pieces(self.framed(row))

@@ -22,6 +22,8 @@ class Config:
     """Label smoothing: this much of the probability is spread over the vocabulary."""
     bias: bool = True
     """Whether each token has a bias."""
+    epsilon: Share = 0.0
+    """ε of the norm; 0: 10⁻⁵."""
 
 
 class Head(vocabulary.Head):
@@ -37,7 +39,7 @@ class Head(vocabulary.Head):
             vocabulary.Config(smoothing=config.smoothing, bias=config.bias), dim, symbols, weight
         )
         self.dense = Linear(dim, dim) if config.transform else None
-        self.norm = nn.LayerNorm(dim) if config.transform else None
+        self.norm = nn.LayerNorm(dim, config.epsilon or 1e-5) if config.transform else None
         if self.dense is not None:
             nn.init.xavier_uniform_(self.dense.weight)
             nn.init.zeros_(self.dense.bias)

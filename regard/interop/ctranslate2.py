@@ -58,6 +58,8 @@ def supports(recipe: Recipe) -> str | None:
     """Why a recipe's model cannot run in CTranslate2; None if it can."""
     if "finder" not in module("tasks", recipe.kind).Task.predict_options:
         return f"the task is {recipe.kind!r}; only 'translate' runs in CTranslate2"
+    if recipe.task.tokenizer.kind == "huggingface":
+        return "its tokenizer was imported; such a model runs in torch"
     parts = recipe.model.parts()
     known_parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
     for name, known in known_parts.items():

@@ -7,7 +7,9 @@
 All shapes are compared before a weight is read; the run gets its name once all of it is there.
 """
 
+import math
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,22 +19,22 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.data import foreign, whole_file
-from regard.data.tokenizers import Tokenizer
+from regard.data import whole_file
 from regard.errors import RecipeError, UserError
-from regard.interop import families
+from regard.interop import families, vocabularies
 from regard.interop.families import Settings, Table
 from regard.interop.folders import Folder, Tensors
 from regard.interop.kept import check_free, whole
+from regard.layers.position import sinusoid
 from regard.model import Model, build
 from regard.recipe import checked, config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module
 from regard.runs import Run
 from regard.runs.creation import environment
-from regard.tasks import sizes_of
 from regard.train import budget, checkpoint, manifest
 from regard.train.progress import Progress
+from regard.types import Batch, Sizes
 
 NO_DATA = "imported"
 """What stands in the recipe for the files to learn from: there are none."""
@@ -43,20 +45,32 @@ class Imported:
     """Somebody else's model in our terms."""
 
     recipe: Recipe
+    sizes: Sizes
     tokenizers: Mapping[str, str]
     """The tokenizers of the task's fields, as JSON, by their files' names."""
     weights: Mapping[str, Tensor]
     """By our names; a tied one once."""
 
+    def model(self) -> Model:
+        """The model, ready to predict."""
+        made = build(self.recipe.model, self.sizes)
+        checkpoint.put_weights(made, self.weights, "the imported model")
+        return made.eval()
+
 
 def run(source: Path, folder: Path) -> Run:
     """Make a run of the model in a folder of Hugging Face."""
     check_free(folder)
-    if folder.is_dir():
-        raise UserError(f"{folder} exists: name a new folder for the run")
-    found = read(source)
-    with whole(folder) as writing:
-        _fill(writing, found, source)
+    return write(read(source), folder, source)
+
+
+def write(found: Imported, folder: Path, source: Path) -> Run:
+    """Make a run of a model that was read from `source`."""
+    try:
+        with whole(folder) as writing:
+            _fill(writing, found, source)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     return Run(folder)
 
 
@@ -67,70 +81,40 @@ def read(source: Path) -> Imported:
     try:
         family = families.find(settings.table.get("model_type"))
         model, longest = family.recipe(settings)
-        rows = settings.number("vocab_size")
+        settings.number("vocab_size")
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
-    cut, texts = tokenizer(folder, settings, rows)
-    recipe = _recipe(source, family.TASK, model, longest, cut)
-    by = _tokenizer(source, texts, recipe.task.tokenizer)
-    with torch.device("meta"):
-        empty = build(recipe.model, sizes(recipe, by))
-    weights = matched(family, empty, folder.tensors(), recipe)
+    cut = vocabularies.read(folder, settings)
+    recipe = _recipe(source, family.TASK, model, longest, cut.section, settings)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
-    return Imported(recipe, {field.file: texts for field in fields.values()}, weights)
-
-
-def tokenizer(folder: Folder, settings: Settings, rows: int) -> tuple[Table, str]:
-    """The recipe's section `tokenizer`, and what the tokenizer is."""
-    if not (folder.path / "tokenizer.json").is_file():
-        raise UserError(
-            f"{folder.path / 'tokenizer.json'}: there is no such file: have the transformers "
-            "library write it, with AutoTokenizer.from_pretrained(…).save_pretrained(…)"
-        )
-    text = folder.text("tokenizer.json", foreign.LARGEST)
+    texts = {field.file: cut.of(name) for name, field in fields.items()}
+    sizes = sizes_of_task(recipe, texts)
+    with torch.device("meta"):
+        empty = build(recipe.model, sizes)
     try:
-        library, pieces = foreign.read(text)
-    except ValueError as error:
-        raise UserError(f"{folder.path / 'tokenizer.json'}: {error}") from None
-    if len(pieces) > rows:
-        raise UserError(
-            f"{folder.path}: the tokenizer has {len(pieces):,} tokens, but the model's vocab_size "
-            f"is {rows:,}"
-        )
-    said = folder.table("special_tokens_map.json", needed=False)
-    said |= folder.table("tokenizer_config.json", needed=False)
-    chosen = folder.table("generation_config.json", needed=False)
-
-    def named(key: str) -> str:
-        value = said.get(key)
-        value = value.get("content") if isinstance(value, dict) else value
-        return value if isinstance(value, str) and library.token_to_id(value) is not None else ""
-
-    def numbered(key: str) -> str:
-        value = chosen.get(key, settings.table.get(key))
-        value = value[0] if isinstance(value, list) and value else value
-        fine = type(value) is int and 0 <= value < len(pieces)
-        return pieces[value] if fine and library.token_to_id(pieces[value]) == value else ""
-
-    section = {
-        "start": named("cls_token") or numbered("bos_token_id") or named("bos_token"),
-        "end": named("sep_token") or numbered("eos_token_id") or named("eos_token"),
-        "pad": numbered("pad_token_id") or named("pad_token"),
-        "unknown": named("unk_token"),
-        "mask": named("mask_token"),
-    }
-    if not section["end"]:
-        raise UserError(
-            f"{folder.path}: neither config.json nor tokenizer_config.json says which "
-            "token ends a text (eos_token)"
-        )
-    if section["unknown"] in (section["end"], section["start"]):
-        section["unknown"] = ""  # GPT-2 names one, but has bytes for all
-    given = {name: piece for name, piece in section.items() if piece}
-    return {"kind": "huggingface", "vocabulary": rows, **given}, text
+        weights = matched(family, empty, folder.tensors(), recipe)
+    except UserError as error:
+        said = str(error)
+        raise UserError(said if said.startswith(str(source)) else f"{source}: {said}") from None
+    return Imported(recipe, sizes, texts, weights)
 
 
-def _recipe(source: Path, task: str, model: Table, longest: int, cut: Table) -> Recipe:
+def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
+    """What a model must know of the task's fields."""
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in texts.items():
+            whole_file.write(Path(place, name), text)
+        try:
+            found: Sizes = module("tasks", recipe.kind).Task(recipe.task, Path(place)).sizes
+        except UserError as error:
+            raise UserError(str(error).replace(f"{place}/", "")) from None
+    return found
+
+
+def _recipe(
+    source: Path, task: str, model: Table, longest: int, cut: Table, settings: Settings
+) -> Recipe:
+    """The recipe of a run that has learnt elsewhere: what training reads is not there."""
     table: Table = {
         "task": task,
         "data": {"train": [NO_DATA], "max_length": max(1, longest - 2)},
@@ -138,26 +122,18 @@ def _recipe(source: Path, task: str, model: Table, longest: int, cut: Table) -> 
         "model": {"scale": False, **model},
     }
     if task == "language_model":
-        table |= {"unit": "line", "search": {"kind": "greedy"}}
+        table |= {"search": {"kind": "greedy"}}
+        table["stream"] = {"streams": 1, "length": longest, "documents": "paragraph"}
         table["model"]["head"] = {"bias": False, "smoothing": 0.0}
+    if task == "masked_language_model":
+        table["windows"] = {"length": longest}
+    if task == "translate":
+        table["search"] = {"kind": "beam", "beams": settings.number("num_beams", 4)}
+        table["output"] = {"factor": 2.0, "extra": 50}
     try:
         return config.from_table(table)
     except RecipeError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
-
-
-def _tokenizer(source: Path, text: str, settings: Any) -> Tokenizer:
-    try:
-        return Tokenizer(text, settings)
-    except UserError as error:
-        raise UserError(f"{source / 'tokenizer.json'}: {error}") from None
-
-
-def sizes(recipe: Recipe, by: Tokenizer) -> Any:
-    """What a model must know of its fields, before they are in a run's folder."""
-    fields = module("tasks", recipe.kind).plan(recipe.task).fields
-    known = {name: replace(field, learnt=by) for name, field in fields.items()}
-    return sizes_of(known, writes="target")
 
 
 def matched(family: Any, empty: Model, tensors: Tensors, recipe: Recipe) -> dict[str, Tensor]:
@@ -166,7 +142,7 @@ def matched(family: Any, empty: Model, tensors: Tensors, recipe: Recipe) -> dict
     parts = recipe.model.parts()
     heads = (parts.get("decoder") or parts["encoder"]).config.heads
     own = dict(empty.named_parameters())
-    plan = list(families.layers(family, iter(own)))
+    plan = list(families.layers(family, iter(own), tensors.places))
     used = set()
     for name, sources, form in plan:
         for each in sources:
@@ -178,17 +154,20 @@ def matched(family: Any, empty: Model, tensors: Tensors, recipe: Recipe) -> dict
             raise UserError(
                 f"{sources[0]}: {shape} in all, but config.json says {tuple(own[name].shape)}"
             )
-    rest = [n for n in tensors.places if n not in used]
-    for name in rest:
+    for name in (n for n in tensors.places if n not in used):
+        if (sinusoids := getattr(family, "SINUSOID", "")) and re.fullmatch(sinusoids, name):
+            _check_sinusoid(name, tensors)
         if not any(re.fullmatch(pattern, name) for pattern in family.ABSENT):
             raise UserError(f"{name[:100]!a}: no place for these weights in {family.ARCHITECTURE}")
     need, free = 4 * sum(parameter.numel() for parameter in own.values()), budget.free("cpu")
     if need > free:
         raise UserError(f"its weights take {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-    return {
+    found = {
         name: torch.cat([families.ours(tensors.read(s), form, heads) for s in sources]).contiguous()
         for name, sources, form in plan
     }
+    checkpoint.check_finite(found, "the weights")
+    return found
 
 
 def _renamed(family: Any, tensors: Tensors) -> Tensors:
@@ -203,11 +182,20 @@ def _renamed(family: Any, tensors: Tensors) -> Tensors:
     return tensors.renamed(names)
 
 
+def _check_sinusoid(name: str, tensors: Tensors) -> None:
+    """Refuse another table of positions than the family's."""
+    table = tensors.read(name)
+    if table.ndim != 2 or not torch.allclose(table, sinusoid(*table.shape, "halves"), atol=1e-3):
+        raise UserError(f"{name}: not the sinusoid that the family uses")
+
+
 def _stacked(shapes: Sequence[tuple[int, ...]], form: str) -> tuple[int, ...]:
     """The shape of ours, given theirs."""
     whole = (sum(shape[0] for shape in shapes if shape), *shapes[0][1:])
     if form == "transposed":
         return whole[::-1]
+    if form == "flat":
+        return (math.prod(whole),)
     return (whole[0] - 2, *whole[1:]) if form == "offset" else whole
 
 
@@ -224,3 +212,15 @@ def _fill(folder: Path, found: Imported, source: Path) -> None:
     made = manifest.sealed(folder)
     progress = replace(Progress(), finished=True).as_dict() | {"mean_of": []}
     checkpoint.save(folder / "model", found.weights, progress, run=made)
+
+
+def logits(model: Model, tokens: Tensor) -> Tensor:
+    """Of tokens (B, T) that are read, and written again where a model does both."""
+    name = str(getattr(model.input, "field", ""))
+    tensors = {name: tokens, f"{name}_mask": torch.ones_like(tokens, dtype=torch.bool)}
+    batch = Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0)
+    if model.decoder is not None:
+        return model.head.logits(model.decode(tokens, model.start(batch))[0])
+    memory = model.encode(batch)
+    assert memory is not None
+    return model.head.logits(memory.states)

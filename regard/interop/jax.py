@@ -9,7 +9,6 @@ a shape is what the recipe says. `jit`, `grad` and `vmap` therefore apply to eve
 is dropped out: this is the model as it predicts. Shape letters as in `regard.types`.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,23 +22,28 @@ from torch import nn
 
 from regard import model
 from regard.errors import UserError
-from regard.layers.position import sinusoid
+from regard.interop.jax_layers import (
+    Place,
+    Weights,
+    attention,
+    grouped,
+    groups,
+    linear,
+    merged,
+    normalise,
+    part,
+    positions,
+    queries_keys_values,
+    split,
+    sublayers,
+)
 from regard.layers.transformer import Config
 from regard.runs.run import Run
 
-Weights = Mapping[str, Array]
-Cache = tuple[Float[Array, "B H P K"], Float[Array, "B H P K"]]
+Cache = tuple[Float[Array, "B G P K"], Float[Array, "B G P K"]]
 """Keys and values of one layer, with places for tokens that are still to come."""
 Memory = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
 """Keys and values of what the encoder gave, for one layer."""
-
-ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
-    "relu": jax.nn.relu,
-    "gelu": partial(jax.nn.gelu, approximate=False),
-    "silu": jax.nn.silu,
-    "swiglu": jax.nn.silu,
-}
-EPSILON = {"layer": 1e-5, "rms": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -83,112 +87,6 @@ def weights_of(model: nn.Module) -> dict[str, Array]:
     return {name: jnp.asarray(tensor.detach().cpu().numpy()) for name, tensor in named}
 
 
-def part(weights: Weights, name: str) -> dict[str, Array]:
-    """The weights of one part, by their names in it."""
-    prefix = f"{name}."
-    return {
-        key.removeprefix(prefix): weight
-        for key, weight in weights.items()
-        if key.startswith(prefix)
-    }
-
-
-# Layers
-
-
-def linear(weights: Weights, x: Float[Array, "*N D"]) -> Float[Array, "*N E"]:
-    """x Wᵀ + b."""
-    y = x @ weights["weight"].T
-    return y + weights["bias"] if "bias" in weights else y
-
-
-def normalise(weights: Weights, x: Float[Array, "*N D"], kind: str) -> Float[Array, "*N D"]:
-    """LayerNorm:  (x − mean x) / √(var x + ε) ⊙ g + b;   RMSNorm:  x / √(mean x² + ε) ⊙ g."""
-    if kind == "layer":
-        x = x - x.mean(-1, keepdims=True)
-    y = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + EPSILON[kind]) * weights["weight"]
-    return y + weights["bias"] if "bias" in weights else y
-
-
-def attention_weights(
-    query: Float[Array, "*B T K"],
-    key: Float[Array, "*B S K"],
-    mask: Bool[Array, "*#B #T S"] | None = None,
-) -> Float[Array, "*B T S"]:
-    """softmax(Q Kᵀ / √K); exactly 0 where the mask is False, also where nothing may be seen."""
-    scores = query @ jnp.swapaxes(key, -1, -2) / query.shape[-1] ** 0.5
-    if mask is None:
-        return jax.nn.softmax(scores, -1)
-    weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(scores.dtype).min), -1)
-    return jnp.where(mask, weights, 0)
-
-
-def attention(
-    query: Float[Array, "*B T K"],
-    key: Float[Array, "*B S K"],
-    value: Float[Array, "*B S E"],
-    mask: Bool[Array, "*#B #T S"] | None = None,
-) -> Float[Array, "*B T E"]:
-    """A V."""
-    return attention_weights(query, key, mask) @ value
-
-
-def feedforward(weights: Weights, x: Float[Array, "B T D"], kind: str) -> Float[Array, "B T D"]:
-    """σ(x W₁ + b₁) W₂ + b₂; swiglu: (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂."""
-    inner = ACTIVATIONS[kind](linear(part(weights, "up"), x))
-    if kind == "swiglu":
-        inner = inner * linear(part(weights, "gate"), x)
-    return linear(part(weights, "down"), inner)
-
-
-def residual(
-    weights: Weights, config: Config, x: Float[Array, "B T D"], f: Callable[[Array], Array]
-) -> Float[Array, "B T D"]:
-    """pre-norm: x + f(norm(x));  post-norm: norm(x + f(x))."""
-    norm = partial(normalise, part(weights, "norm"), kind=config.normalisation)
-    return x + f(norm(x)) if config.norm == "pre" else norm(x + f(x))
-
-
-# Positions
-
-
-def positions(
-    weights: Weights, config: Config, dim: int, start: Int[Array, ""] | int, length: int, last: int
-) -> Float[Array, "T D"] | float:
-    """P(start), …, P(start + length − 1) of a text that has at most `last` positions."""
-    if config.position in ("none", "rotary"):
-        return 0.0
-    if config.position == "learned":
-        table = weights["position.weight"]
-    elif config.position == "one_hot":
-        table = jnp.eye(config.limit, dim)
-    else:
-        table = jnp.asarray(sinusoid(last, dim, config.layout).numpy())
-    if config.position != "sinusoidal" and last > len(table):
-        raise UserError(f"position {last} is beyond the {len(table)} that the model has")
-    return jax.lax.dynamic_slice_in_dim(table, start, length)
-
-
-def rotate(
-    x: Float[Array, "B H T K"], start: Int[Array, ""] | int, last: int
-) -> Float[Array, "B H T K"]:
-    """Each pair (x_2i, x_2i+1) at position t is turned by the angle t / 10000^(2i/K)."""
-    table = jnp.asarray(sinusoid(last, x.shape[-1]).numpy())
-    turn = jax.lax.dynamic_slice_in_dim(table, start, x.shape[2])
-    sin, cos = turn[:, 0::2], turn[:, 1::2]
-    even, odd = x[..., 0::2], x[..., 1::2]
-    pairs = jnp.stack((even * cos - odd * sin, even * sin + odd * cos), -1)
-    return pairs.reshape(x.shape)
-
-
-def _split(x: Float[Array, "B T D"], heads: int) -> Float[Array, "B H T K"]:
-    return jnp.swapaxes(x.reshape(*x.shape[:-1], heads, -1), 1, 2)
-
-
-def _merged(x: Float[Array, "B H T K"]) -> Float[Array, "B T D"]:
-    return jnp.swapaxes(x, 1, 2).reshape(x.shape[0], x.shape[2], -1)
-
-
 # Encoder
 
 
@@ -200,10 +98,10 @@ def encoder(
     assert config is not None
     own, length = part(weights, "encoder"), tokens.shape[1]
     x = weights["input.embedding.weight"][tokens] * shape.factor
-    x = x + positions(own, config, shape.dim, 0, length, length)
+    x = _entered(own, config, x + positions(own, config, shape.dim, 0, length, length))
     for number in range(config.layers):
         x = encoder_block(part(own, f"blocks.{number}"), config, x, mask)
-    return normalise(part(own, "norm"), x, config.normalisation) if config.norm == "pre" else x
+    return _left(own, config, x)
 
 
 def encoder_block(
@@ -212,16 +110,21 @@ def encoder_block(
     """x ↦ x + self-attention(x) ↦ x + feed-forward(x), each with its norm."""
 
     def look(x: Array) -> Array:
-        packed = linear(part(weights, "attention.query_key_value"), x)
-        query, key, value = (_split(p, config.heads) for p in jnp.split(packed, 3, -1))
-        if config.position == "rotary":
-            query, key = (rotate(p, 0, x.shape[1]) for p in (query, key))
-        heads = attention(query, key, value, mask[:, None, None])
-        return linear(part(weights, "attention.output"), _merged(heads))
+        query, key, value = queries_keys_values(weights, config, x, 0, x.shape[1])
+        heads = grouped(config, query, key, value, mask[:, None, None])
+        return linear(part(weights, "attention.output"), heads)
 
-    x = residual(part(weights, "around_attention"), config, x, look)
-    think = partial(feedforward, part(weights, "feedforward"), kind=config.activation)
-    return residual(part(weights, "around_feedforward"), config, x, think)
+    return sublayers(weights, config, x, look)
+
+
+def _entered(weights: Weights, config: Config, x: Array) -> Float[Array, "B T D"]:
+    """What the first block reads."""
+    return normalise(part(weights, "embedding_norm"), config, x) if config.embedding_norm else x
+
+
+def _left(weights: Weights, config: Config, x: Array) -> Float[Array, "B T D"]:
+    """What stands behind the last block."""
+    return normalise(part(weights, "norm"), config, x) if config.norm == "pre" else x
 
 
 # Decoder
@@ -237,7 +140,7 @@ def project(
     for number in range(shape.decoder.layers):
         name = f"decoder.blocks.{number}.cross.key_value"
         key, value = jnp.split(linear(part(weights, name), memory), 2, -1)
-        found.append((_split(key, heads), _split(value, heads)))
+        found.append((split(key, heads), split(value, heads)))
     return found
 
 
@@ -245,7 +148,7 @@ def empty(shape: Shape, rows: int, length: int) -> list[Cache]:
     """Room for the keys and values of `length` tokens."""
     config = shape.decoder
     assert config is not None
-    room = jnp.zeros((rows, config.heads, length, shape.dim // config.heads))
+    room = jnp.zeros((rows, groups(config), length, shape.dim // config.heads))
     return [(room, room)] * config.layers
 
 
@@ -254,7 +157,7 @@ def decoder(
     shape: Shape,
     tokens: Int[Array, "B T"],
     cache: list[Cache],
-    start: Int[Array, ""] | int = 0,
+    start: Place = 0,
     memory: list[Memory] | None = None,
     mask: Bool[Array, "B S"] | None = None,
 ) -> tuple[Float[Array, "B T D"], list[Cache]]:
@@ -265,15 +168,13 @@ def decoder(
     own, last = part(weights, "decoder"), cache[0][0].shape[2]
     x = own["embedding.weight"][tokens] * shape.factor
     x = x + positions(own, config, shape.dim, start, tokens.shape[1], last)
-    written = list[Cache]()
+    x, written = _entered(own, config, x), list[Cache]()
     for number in range(config.layers):
         seen = None if memory is None else memory[number]
         inside = part(own, f"blocks.{number}")
         x, grown = decoder_block(inside, config, x, cache[number], start, seen, mask)
         written.append(grown)
-    if config.norm == "pre":
-        x = normalise(part(own, "norm"), x, config.normalisation)
-    return x, written
+    return _left(own, config, x), written
 
 
 def decoder_block(
@@ -281,7 +182,7 @@ def decoder_block(
     config: Config,
     x: Float[Array, "B T D"],
     cache: Cache,
-    start: Int[Array, ""] | int,
+    start: Place,
     memory: Memory | None,
     mask: Bool[Array, "B S"] | None,
 ) -> tuple[Float[Array, "B T D"], Cache]:
@@ -291,26 +192,20 @@ def decoder_block(
     grown: list[Any] = []
 
     def look(x: Array) -> Array:
-        packed = linear(part(weights, "attention.query_key_value"), x)
-        query, key, value = (_split(p, config.heads) for p in jnp.split(packed, 3, -1))
-        if config.position == "rotary":
-            query, key = (rotate(p, start, last) for p in (query, key))
-        for past, new in zip(cache, (key, value), strict=True):
-            grown.append(jax.lax.dynamic_update_slice_in_dim(past, new, start, axis=2))
-        heads = attention(query, grown[0], grown[1], places[None, None])
-        return linear(part(weights, "attention.output"), _merged(heads))
+        query, *new = queries_keys_values(weights, config, x, start, last)
+        for past, added in zip(cache, new, strict=True):
+            grown.append(jax.lax.dynamic_update_slice_in_dim(past, added, start, axis=2))
+        heads = grouped(config, query, grown[0], grown[1], places[None, None])
+        return linear(part(weights, "attention.output"), heads)
 
     def look_back(x: Array) -> Array:
         assert memory is not None
-        query = _split(linear(part(weights, "cross.query"), x), config.heads)
+        query = split(linear(part(weights, "cross.query"), x), config.heads)
         heads = attention(query, *memory, None if mask is None else mask[:, None, None])
-        return linear(part(weights, "cross.output"), _merged(heads))
+        return linear(part(weights, "cross.output"), merged(heads))
 
-    x = residual(part(weights, "around_attention"), config, x, look)
-    if memory is not None:
-        x = residual(part(weights, "around_cross"), config, x, look_back)
-    think = partial(feedforward, part(weights, "feedforward"), kind=config.activation)
-    return residual(part(weights, "around_feedforward"), config, x, think), (grown[0], grown[1])
+    x = sublayers(weights, config, x, look, None if memory is None else look_back)
+    return x, (grown[0], grown[1])
 
 
 def logits(weights: Weights, hidden: Float[Array, "*N D"]) -> Float[Array, "*N V"]:

@@ -134,8 +134,8 @@ class Task(FolderTask):
         self.running = self.streams and not self.packed
         """Whether all is one text, without an end."""
         self.before = self.target.before
-        self.first = self.before if self.packed and not config.stream.across else None
-        """What documents begin with, if they must not see each other."""
+        self.first = self.by.end if self.packed and not config.stream.across else None
+        """What stands before documents, if they must not see each other."""
 
     # Learning
 

@@ -129,7 +129,8 @@ def predict(
             probabilities, alignment, status; of a table, its columns, too.
         batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
             each line is answered before the next is read.
-        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        quantization: Numbers that CTranslate2, or torch with language models, computes with; int8
+            is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
@@ -176,8 +177,8 @@ def predict(
                 put(line)
         return
     _refuse_layout(source, column=column, delimiter=delimiter, header=header)
-    stream = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
-    for number, prediction in enumerate(stream, 1):
+    outputs = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
+    for number, prediction in enumerate(outputs, 1):
         source.warn(number, prediction.status)
         if detailed and predictor.task.reads_files:
             for step in _steps(prediction.text):

@@ -1,6 +1,7 @@
 """Small random models of the transformers library, one for each family, and tokenizers for them."""
 
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,46 @@ def saved(model: Any, tokenizer: Tokenizer, folder: Path) -> Any:
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
     return fast
+
+
+def strange(count: int) -> list[str]:
+    """Texts that nobody writes: emoji, combining marks, NUL, from right to left, very long."""
+    chance = random.Random(3)
+    odd = [
+        "\0",
+        "\u200d",
+        "\ufeff",
+        "👩‍👩‍👧",
+        "e\u0301\u0302",
+        "שלום",
+        "مرحبا",
+        "\u202e",
+        "ﬁ",
+        "Ａ",
+        " ",
+        "\t",
+    ]
+    odd += [
+        "\r\n",
+        "  ",
+        "'s",
+        "don't",
+        "<s>",
+        "[MASK]",
+        "<|endoftext|>",
+        "▁",
+        "##ing",
+        "123",
+        "ß",
+        "İ",
+    ]
+    ranges = [(32, 127), (0xA0, 0x250), (0x300, 0x370), (0x590, 0x700), (0x4E00, 0x9FFF)]
+    ranges += [(0x1F300, 0x1FAFF), (0xE000, 0xF8FF), (1, 32)]
+
+    def piece() -> str:
+        if chance.random() < 0.4:
+            return chance.choice(odd)
+        return chr(chance.randint(*chance.choice(ranges)))
+
+    texts = ["".join(piece() for _ in range(chance.randint(0, 40))) for _ in range(count - 3)]
+    return [*texts, "", "x" * 100_000, "a b " * 20_000]

@@ -1,7 +1,7 @@
 """Models of the transformers library and the runs that are made of them say the same."""
 
 import os
-import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +12,10 @@ transformers = pytest.importorskip("transformers")
 
 from regard.data.tokenizers import Tokenizer  # noqa: E402 (transformers may be missing)
 from regard.interop import importing  # noqa: E402
+from regard.interop.shipping import ship  # noqa: E402
 from regard.recipe.parts import Part, module  # noqa: E402
 from regard.runs import Run  # noqa: E402
-from tests.parity.huggingface_models import WRITERS, drawn, saved  # noqa: E402
+from tests.parity.huggingface_models import WRITERS, drawn, saved, strange  # noqa: E402
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in WRITERS},
@@ -75,49 +76,6 @@ def test_searches_write_the_same(made: Any, beams: int) -> None:
         assert best.text == whole.removeprefix(begun)
 
 
-def strange(count: int) -> list[str]:
-    """Texts that nobody writes: emoji, combining marks, NUL, from right to left, very long."""
-    chance = random.Random(3)
-    odd = [
-        "\0",
-        "\u200d",
-        "\ufeff",
-        "👩‍👩‍👧",
-        "e\u0301\u0302",
-        "שלום",
-        "مرحبا",
-        "\u202e",
-        "ﬁ",
-        "Ａ",
-        " ",
-        "\t",
-    ]
-    odd += [
-        "\r\n",
-        "  ",
-        "'s",
-        "don't",
-        "<s>",
-        "[MASK]",
-        "<|endoftext|>",
-        "▁",
-        "##ing",
-        "123",
-        "ß",
-        "İ",
-    ]
-    ranges = [(32, 127), (0xA0, 0x250), (0x300, 0x370), (0x590, 0x700), (0x4E00, 0x9FFF)]
-    ranges += [(0x1F300, 0x1FAFF), (0xE000, 0xF8FF), (1, 32)]
-
-    def piece() -> str:
-        if chance.random() < 0.4:
-            return chance.choice(odd)
-        return chr(chance.randint(*chance.choice(ranges)))
-
-    texts = ["".join(piece() for _ in range(chance.randint(0, 40))) for _ in range(count - 3)]
-    return [*texts, "", "x" * 100_000, "a b " * 20_000]
-
-
 def test_the_tokenizers_agree(made: Any) -> None:
     _, fast, run = made
     by: Tokenizer = run.task.by
@@ -137,3 +95,18 @@ def test_every_verb_that_needs_no_data_works(made: Any) -> None:
     search = Part("greedy", module("search", "greedy").Config())
     reading = run.task.look(run.model(), "the quick", search, None, 5)
     assert reading.said[: reading.given]
+
+
+def test_what_is_exported_says_the_same(made: Any, tmp_path: Path) -> None:
+    model, fast, run = made
+    found = ship(run, tmp_path / "out", "huggingface")
+    assert found.parity["family"] == model.config.model_type
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert type(again) is type(model)
+    tokens = torch.randint(model.config.vocab_size, (3, 37))
+    with torch.inference_mode():
+        torch.testing.assert_close(again(tokens).logits, model(tokens).logits, rtol=1e-5, atol=1e-5)
+    cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in strange(50):
+        assert cut(text)["input_ids"] == fast(text)["input_ids"]
+    assert cut.eos_token == fast.eos_token

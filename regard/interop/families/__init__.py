@@ -16,7 +16,7 @@ Names are those of layers: weight and bias, where there is one, go the same way.
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,12 +45,15 @@ class Layer(NamedTuple):
     names: tuple[str, ...]
     """Their layers, which are stacked into one."""
     form: str = ""
-    """How a tensor of theirs differs: `transposed`; `by_head`, which has queries, keys and values of
-    each head side by side; `offset`, positions of which the first two are not used."""
+    """How a tensor of theirs differs: `transposed`; `by_head`, with queries, keys and values of
+    each head side by side; `offset`, positions of which the first two are not used; `flat`, a
+    vector with an axis more."""
+    instead: tuple[str, ...] = ()
+    """Other layers of theirs, where a folder has not the first: they are tied."""
 
 
-def layer(*names: str, form: str = "") -> Layer:
-    return Layer(names, form)
+def layer(*names: str, form: str = "", instead: tuple[str, ...] = ()) -> Layer:
+    return Layer(names, form, instead)
 
 
 @dataclass(frozen=True)
@@ -129,8 +132,11 @@ def known() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
 
 
-def layers(family: Any, names: Iterator[str]) -> Iterator[tuple[str, list[str], str]]:
-    """Each of our weights with their weights, which are stacked into it, and their form."""
+def layers(
+    family: Any, names: Iterator[str], there: Container[str] = ()
+) -> Iterator[tuple[str, list[str], str]]:
+    """Each of our weights with those of theirs that are stacked into it, and their form; `there`
+    are all that a folder has."""
     patterns = {
         re.compile(re.escape(ours).replace(r"\{n\}", "([0-9]+)")): where
         for ours, where in family.NAMES.items()
@@ -143,6 +149,9 @@ def layers(family: Any, names: Iterator[str]) -> Iterator[tuple[str, list[str], 
                 break
             if found := pattern.fullmatch(place):
                 theirs = [f"{_numbered(each, found)}.{kind}" for each in where.names]
+                others = [f"{each}.{kind}" for each in where.instead]
+                if others and theirs[0] not in there:
+                    theirs = [each for each in others if each in there][:1] or theirs
                 yield name, theirs, where.form
                 break
         else:
@@ -162,6 +171,8 @@ def ours(tensor: Tensor, form: str, heads: int) -> Tensor:
             return tensor.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
         case "offset":
             return tensor[2:]
+        case "flat":
+            return tensor.flatten()
     return tensor
 
 
@@ -174,6 +185,8 @@ def theirs(tensor: Tensor, form: str, heads: int) -> Tensor:
             return tensor.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
         case "offset":
             return torch.cat([tensor.new_zeros(2, tensor.shape[1]), tensor])
+        case "flat":
+            return tensor[None]
     return tensor
 
 
@@ -192,18 +205,21 @@ USUAL: Table = {"parallel": False, "embedding_norm": False, "query_key_value_bia
 
 
 def require(key: str, part: Any, **wanted: Any) -> None:
-    """Refuse a part with another shape than a family has; a list has all values that are fine."""
-    for name, values in (USUAL | wanted).items():
+    """Refuse a Transformer's part with another shape than a family has."""
+    alike(key, part, **USUAL | wanted)
+
+
+def alike(key: str, part: Any, **wanted: Any) -> None:
+    """Refuse other values of a part's keys; a list has all values that are fine."""
+    for name, values in wanted.items():
         allowed = values if isinstance(values, list) else [values]
         if (value := getattr(part, name)) not in allowed:
-            said = " or ".join(repr(each) for each in allowed)
+            said = " or ".join(repr(each) for each in allowed[:2])
             raise UserError(f"model.{key}.{name} is {value!r}, wanted: {said}")
 
 
 def without_groups(key: str, part: Any) -> None:
-    require(
-        key, part, **{name: getattr(part, name) for name in USUAL}, key_value_heads=[0, part.heads]
-    )
+    alike(key, part, key_value_heads=[0, part.heads])
 
 
 def activation_name(key: str, activation: str) -> str:
