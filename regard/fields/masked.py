@@ -113,7 +113,8 @@ class Field(text.Field):
     @cached_property
     def _blank(self) -> NDArray[np.bool_]:
         """(V): whether a token is nothing but the whitespace before a word."""
-        return np.array([piece == "▁" for piece in self.tokenizer.pieces(range(len(self.ordinary)))])
+        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
+        return np.array([piece == "▁" for piece in pieces])
 
     @cached_property
     def ends(self) -> NDArray[np.bool_]:
