@@ -39,6 +39,11 @@ TASKS: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "word"},
         "unit": "line",
     },
+    "masked_language_model": {
+        "data": {"train": ["text.target"], "validation": ["text.target"]},
+        "tokenizer": {"kind": "word"},
+        "windows": {"length": 32},
+    },
     "classify": {"data": {"train": ["labels.tsv"]}, "tokenizer": {"kind": "word"}},
     "tag": {"data": {"train": ["tags.txt"]}, "tokenizer": {"kind": "word"}},
     "forecast": {
@@ -64,6 +69,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "causal": ("language_model", {"decoder": {**BLOCKS, "norm": "pre"}}),
+    "filler": ("masked_language_model", {"encoder": {**BLOCKS, "norm": "pre"}}),
     "classifier": ("classify", {"encoder": BLOCKS, "head": {"pooling": "attention"}}),
     "tagger": (
         "tag",

@@ -116,7 +116,9 @@ def add_names(path: Path, output: str, names: Sequence[str], by: str = "") -> No
     made.add(node, names=[*names])
     model.graph.node.extend(made.nodes)
     model.graph.initializer.extend(made.constants)
-    model.graph.output.append(_value(output, "string", ["words" if by else len(names)]))
+    shapes = {each.name: each.type.tensor_type.shape.dim for each in model.graph.output}
+    inner = ["words", *(f"{output}_{n}" for n in range(1, len(shapes.get(by, ()))))]
+    model.graph.output.append(_value(output, "string", inner if by else [len(names)]))
     onnx.save(model, path)
 
 

@@ -15,6 +15,7 @@ from regard.interop.exporting import export as as_huggingface
 from regard.interop.kept import check_free, whole
 from regard.interop.running import PROGRAM, run_program, write_texts
 from regard.interop.shipments import Labels, Near, Shipment, Tags
+from regard.interop.shipments_of_blanks import Filled
 from regard.interop.shipments_of_series import Numbers
 from regard.interop.shipments_of_text import Written
 from regard.model import Model
@@ -27,6 +28,7 @@ TOLERANCE = 1e-4
 Quantization = Literal["float32", "int8"]
 KINDS: dict[str, type[Shipment]] = {
     "labels": Labels, "tags": Tags, "numbers": Numbers, "tokens": Written,
+    "masked tokens": Filled,
 }  # fmt: skip
 """By what a head predicts."""
 

@@ -50,7 +50,7 @@ class _Labels:
         return Sequence(states[:, None], torch.ones(len(states), 1, dtype=torch.bool))
 
 
-class _Given(nn.Module):
+class Given(nn.Module):
     """A head that is given logits already."""
 
     predicts = "tokens"
@@ -63,7 +63,7 @@ class _Given(nn.Module):
 
 
 def labels(session: Session, name: str) -> Model:
-    return StandIn(_Labels(session, name), None, _Given())
+    return StandIn(_Labels(session, name), None, Given())
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Forecasts(Forecaster):
 
 def written(writer: Session, reader: Session | None, name: str) -> Model:
     """A decoder and its head; with a reader, what it reads, too."""
-    return StandIn(None if reader is None else _Source(name), _Decoder(writer, reader), _Given())
+    return StandIn(None if reader is None else _Source(name), _Decoder(writer, reader), Given())
 
 
 @dataclass(frozen=True)

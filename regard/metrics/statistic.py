@@ -148,7 +148,7 @@ def likelihood(
 def recovered(
     scores: Mapping[str, Score], texts: Sequence[tuple[float, int, int]]
 ) -> dict[str, Statistic]:
-    """Of hidden tokens of each text: −Σ log p, how many were found again, and how many there are."""
+    """Of hidden tokens of each text: −Σ log p, how many were found again, how many there are."""
     nats, right, counts = np.array(texts, dtype=float).reshape(-1, 3).T
     found: dict[str, tuple[Array, Array, Function | None]] = {
         "nll": (nats, counts, None),

@@ -57,11 +57,11 @@ def fits(asked: Asked) -> float:
 def look(asked: Asked, base: Path) -> Draft:
     """What is said, character by character or piece by piece."""
     files = table.parts(asked.files)
-    found = _read(files["train"], asked.columns)
+    found = read(files["train"], asked.columns)
     sizes = measures.lengths([*map(len, found.lines)], "characters")
     total, speech = found.characters, measures.language(found.lines)
     known = Counter(letter for line in found.lines for letter in line)
-    scores = _references(found.lines, known)
+    scores = references(found.lines, known)
     said = [
         *found.said,
         f"  {total:,} characters, {len(known):,} of them unlike{f', {speech}' if speech else ''}",
@@ -90,7 +90,7 @@ def look(asked: Asked, base: Path) -> Draft:
     )
 
 
-def _read(paths: Sequence[Path], given: Sequence[str]) -> Text:
+def read(paths: Sequence[Path], given: Sequence[str]) -> Text:
     """The lines of plain files, or one column of tables."""
     path, sample = paths[0], first_of(paths)
     if suffix(path) in (".tsv", ".csv", ".jsonl") or given:
@@ -124,7 +124,7 @@ def _column(found: Table, given: Sequence[str]) -> Text:
     return Text(found.sample, chosen.cells, found.keys((chosen,), ("text",)), said, True)
 
 
-def _references(lines: Sequence[str], known: Counter[str]) -> dict[str, float]:
+def references(lines: Sequence[str], known: Counter[str]) -> dict[str, float]:
     """Bits per character: −Σ p log₂ p, and of a packed copy."""
     total = sum(known.values())
     entropy = -sum(n / total * math.log2(n / total) for n in known.values())

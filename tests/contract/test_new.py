@@ -26,6 +26,7 @@ SMALL = {
                   "evaluation.lines=2"],
     "tag": ["model.dim=8", "model.encoder.hidden=4"],
     "language_model": ["model.dim=8"],
+    "masked_language_model": ["model.dim=8", "model.encoder.layers=1"],
     "forecast": [],
 }  # fmt: skip
 SEEN: dict[str, dict[str, Any]] = {

@@ -81,6 +81,12 @@ RECIPES: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "word"},
         "model": {"dim": 8, "decoder": RNN},
     },
+    "masked_language_model": {
+        "data": data("target"),
+        "windows": {"length": 8},
+        "tokenizer": {"kind": "word"},
+        "model": {"dim": 8, "encoder": BLOCKS},
+    },
     "classify": {
         "data": data("tsv"),
         "tokenizer": {"kind": "word"},
