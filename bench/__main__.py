@@ -15,12 +15,14 @@ from bench import (
     byte_ngrams,
     decoding,
     defaults,
+    gpt,
     machine,
     ngrams,
     preparing,
     recurrent,
     scaling,
     training,
+    word2vec,
 )
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
@@ -33,6 +35,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "memory": training.memory,
     "measures": training.measures,
     "lstm": recurrent.lstm,
+    "gpt": gpt.train,
+    "generate": gpt.generate,
     "ngrams": ngrams.ngrams,
     "byte-ngrams": byte_ngrams.byte_ngrams,
     "scaling": scaling.scaling,
@@ -42,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "start": preparing.start,
     "prepare": preparing.prepare,
     "defaults": defaults.defaults,
+    "word2vec": word2vec.word2vec,
 }
 
 
@@ -78,7 +83,9 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="an answer within 5 minutes")
     parser.add_argument("--threads", type=int, default=cores(), help="for all alike")
     parser.add_argument(
-        "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
+        "--data",
+        help="a folder with multi30k in it (lstm: and imdb; word2vec: imdb, wordsim); "
+        "the catalogue's otherwise",
     )
     parser.add_argument("--recipe", help="byte-ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")

@@ -52,13 +52,14 @@ class Level(NamedTuple):
 
     @classmethod
     def of(cls, keys: Keys, counts: Counts) -> "Level":
-        kinds = [(counts == k).sum() for k in range(1, 5)]
-        both = kinds[0] + 2 * kinds[1]
-        share = kinds[0] / both if both else 0.0
+        kinds = [int((counts == k).sum()) for k in range(1, 5)]
         discounts = [0.0]
         for k in (1, 2, 3):
-            more = kinds[k] / kinds[k - 1] if kinds[k - 1] else 0.0
-            discounts.append(float(np.clip(k - (k + 1) * share * more, 0.0, k)))
+            found = 0.0
+            if kinds[k - 1]:
+                share = kinds[0] / (kinds[0] + 2 * kinds[1])
+                found = k - (k + 1) * share * kinds[k] / kinds[k - 1]
+            discounts.append(found if 0 < found <= k else k / 2)  # of a text that is too short
         sums = (_sums(counts), _sums(counts == 1), _sums(counts == 2))
         return cls(keys, sums, np.array(discounts))
 

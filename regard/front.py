@@ -1,6 +1,7 @@
 """The Python front door: what the command line does, as functions."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice
@@ -15,6 +16,7 @@ from regard.errors import RecipeError, UserError
 from regard.examples.raw import Raw
 from regard.interop import Engine, Quantization, ctranslate2
 from regard.interop.conversion import unavailable
+from regard.layers import int8
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Score
@@ -24,7 +26,7 @@ from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
 from regard.runs.generating import Generates
 from regard.runs.state import free_folder
-from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
+from regard.tasks import Chooses, Continues, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
 from regard.train.log import tell
 
@@ -61,11 +63,16 @@ class Predictor(Generates):
         numbers come."""
         if choices is not None:
             self._choose_among(choices)
-        self._quantization, self._shortlist = quantization, shortlist
         place = pick(device, "device")
+        rounded = quantization == "int8" and isinstance(self.task, Continues)
+        if rounded and (engine == "ctranslate2" or place != "cpu" or not int8.available()):
+            raise RecipeError("quantization: int8 of a language model is torch's, on a processor")
+        self._quantization, self._shortlist = "float32" if rounded else quantization, shortlist
         self._engine = self._settled(engine, place)
         self._loaded = run.loaded(checkpoint, place)
         self.model, self.progress = self._loaded.model, self._loaded.progress
+        if rounded:
+            int8.quantize(self.model)
         self.notes += self._loaded.notes
         self.unfinished = state.unfinished(run.folder, self.progress.update)
         """Where the run stands, if training is not over."""
@@ -176,6 +183,7 @@ class Predictor(Generates):
         length: int | None = None,
         stop: Sequence[str] = (),
         split: bool = False,
+        top: int | None = None,
         first: int = 0,
         **options: Any,
     ) -> Iterator[Prediction]:
@@ -185,8 +193,8 @@ class Predictor(Generates):
         `stop` are strings before the first of which it ends,
         `details` asks for the probability of each token, which an engine may have to find in a
         pass of its own, `align` for alignments where the task has any, `split` parts punctuation
-        from words that are tagged; `first` is the number of the first input, by which samples are
-        drawn; other options are the search's.
+        from words that are tagged, `top` is how many words are given for each [MASK]; `first` is
+        the number of the first input, by which samples are drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
@@ -199,7 +207,7 @@ class Predictor(Generates):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self.task.predict_options
         check_texts("stop", stop := [stop] if isinstance(stop, str) else [*stop])
-        asked = {"prefixes": prefixes, "length": length, "split": split or None}
+        asked = {"prefixes": prefixes, "length": length, "split": split or None, "top": top}
         asked["stop"] = stop or None
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
@@ -299,13 +307,12 @@ def train(
     `callback` gets each record as it is written: training and validation figures, warnings.
     Ctrl-C saves, and raises KeyboardInterrupt, so that nobody goes on with half a model unawares.
     """
-    given = Run(Path(start_from)) if start_from else None
     if recipe is not None and resume is None:
-        made = prepared(recipe, overrides, to)
+        made = prepared(recipe, overrides, to, start_from)
         said = [] if to else state.check_rerun(recipe, overrides)
-        run, warnings = create(*made, given)
+        run, warnings = create(*made)
         warnings = [*said, *warnings]
-    elif resume is not None and recipe is None and to is None and given is None:
+    elif resume is not None and recipe is None and to is None and start_from is None:
         run, warnings = resumed(Path(resume))
     else:
         raise RecipeError("train: give either a recipe, or a run to resume as it is")
@@ -320,9 +327,15 @@ def train(
 
 
 def prepared(
-    recipe: str | Path | dict[str, Any], overrides: Sequence[str], to: str | Path | None
+    recipe: str | Path | dict[str, Any],
+    overrides: Sequence[str],
+    to: str | Path | None,
+    start_from: str | Path | None = None,
 ) -> tuple[Path, config.Recipe]:
-    """The folder and the checked recipe of a new run."""
+    """The folder and the checked recipe of a new run, whose model begins with that of `start_from`,
+    if it is given."""
+    if start_from:
+        overrides = [*overrides, f"model.weights={json.dumps(str(start_from))}"]
     if isinstance(recipe, dict):
         loaded = config.from_table(recipe, overrides)
     else:
@@ -332,26 +345,24 @@ def prepared(
     return Path(to) if to else free_folder(state.name_of(recipe)), loaded
 
 
-def create(
-    folder: Path, recipe: config.Recipe, given: Run | None = None
-) -> tuple[Run, list[dict[str, Any]]]:
+def create(folder: Path, recipe: config.Recipe) -> tuple[Run, list[dict[str, Any]]]:
     """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
     was found when all of it was read."""
     warnings: list[Finding] = []
     said: list[str] = []
 
     def check(plan: Any, raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
-        found = examination.quick_check(recipe, given, plan, raw)
+        found = examination.quick_check(recipe, plan, raw)
         warnings.extend(examination.passed(found))
         return (each.as_dict() for each in warnings)
 
     try:
-        run = Run.create(folder, recipe, given, check, said.append)
+        run = Run.create(folder, recipe, check, said.append)
     except examination.Refused:
         raise
     except UserError:
         # What stopped it may be one of many defects: the doctor reads on where a run does not.
-        examination.passed(examination.quick_check(recipe, given))
+        examination.passed(examination.quick_check(recipe))
         raise
     warnings += examination.room(run)
     texts = [*said, *map(str, warnings), *run.notes()]
@@ -362,8 +373,7 @@ def resumed(folder: Path) -> tuple[Run, list[dict[str, Any]]]:
     """A run to go on with; one that was never finished being made is finished first."""
     if not preparing.is_interrupted(folder):
         return Run(folder), []
-    recipe, base = preparing.recipe_of(folder)
-    return create(folder, recipe, Run(base) if base else None)
+    return create(folder, preparing.recipe_of(folder))
 
 
 def doctor(
@@ -382,5 +392,5 @@ def doctor(
     if recipe is None:
         assert resume is not None
         return examination.resumable(Run(Path(resume)))
-    folder, loaded = prepared(recipe, overrides, to)
-    return examination.examine(loaded, folder, Run(Path(start_from)) if start_from else None)
+    folder, loaded = prepared(recipe, overrides, to, start_from)
+    return examination.examine(loaded, folder)

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
-from regard.recipe.parts import ROOMS, Part, Training, foreign, module, reason, room_of_part
+from regard.recipe.parts import ROOMS, Part, foreign, module, reason, room_of_part
 from regard.recipe.values import Width
+from regard.tuning.rates import set_training
 from regard.types import (
     Batch,
     Decoder,
@@ -53,6 +54,9 @@ class Config:
 
     dim: Width = 512
     """Dimension of the vectors that flow between parts."""
+    weights: str = ""
+    """A run to begin with: each part that it has, too, begins with its weights and has its
+    settings, unless the recipe says others, and the tokenizer comes along."""
     tie: Literal["none", "output", "all"] = "all"
     """Share the embedding with the output projection; `all`: with the source's, too."""
     scale: bool = True
@@ -135,7 +139,7 @@ class Model(nn.Module):
         self.frozen: tuple[str, ...] = ()
         """The keys of the parts that are not trained."""
         self.factors: dict[str, float] = {}
-        """What the learning rate of a part is multiplied by, by its key."""
+        """What the learning rate of a part, or of a module in it, is multiplied by."""
 
     def encode(self, batch: Batch, tower: str = "") -> Sequence | None:
         """The memory of a batch, or None for a model that reads nothing; that of a named tower."""
@@ -229,7 +233,7 @@ def build(config: Config, sizes: Sizes) -> Model:
         if part is not None
     }
     model = Model(input, encoder, decoder, head, towers, heads)
-    _set_training(model, config)
+    model.frozen, model.factors = set_training(model, config.parts())
     return model
 
 
@@ -248,7 +252,7 @@ def stand_in(config: Config, fields: Mapping[str, Collection[str] | None] | None
         return build(config, _any_sizes(config, fields or {}))
 
 
-class _AnyField(dict[str, int]):
+class AnyField(dict[str, int]):
     """Stands for the sizes of any field: what is not among its numbers is 8."""
 
     def __missing__(self, size: str) -> int:
@@ -260,11 +264,11 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
     reads = next((name for name in known if name not in config.towers), "*read")
     read = {reads: config.input} | {name: t.input for name, t in config.towers.items()}
     fields: dict[str, Mapping[str, int]] = {
-        name: _AnyField() for name in ("*written", *config.heads)
+        name: AnyField() for name in ("*written", *config.heads)
     }
     for name, part in read.items():
         settings = part.config if part else None
-        some = _AnyField(settings.example(config.dim) if isinstance(settings, Particular) else {})
+        some = AnyField(settings.example(config.dim) if isinstance(settings, Particular) else {})
         sizes = known.get(name)
         fields[name] = some if sizes is None else {size: some[size] for size in sizes}
     # A field that is read and has outputs of its tokens is the one that is predicted.
@@ -370,26 +374,3 @@ def _named(key: str, part: Part) -> Iterator[None]:
         if (where := foreign(room, part.kind)) is None:
             raise
         raise RecipeError(f"model.{key}.kind: {reason(error, where)}") from error
-
-
-def _set_training(model: Model, config: Config) -> None:
-    """Which parts are trained, and how fast; parts that share a weight must agree."""
-    found = {key: part.training or Training() for key, part in config.parts().items()}
-    owners: dict[nn.Parameter, str] = {}
-    for key, training in found.items():
-        for name, parameter in model.get_submodule(key).named_parameters():
-            first = owners.setdefault(parameter, key)
-            for what in ("frozen", "rate"):
-                if getattr(training, what) != getattr(found[first], what):
-                    raise RecipeError(
-                        f"model.{key}.{what}: its {name} is also a weight of model.{first}, which "
-                        "has another value there: set it for both, or model.tie = 'none'"
-                    )
-            if training.frozen:
-                parameter.requires_grad_(False)
-    if any(each.frozen for each in found.values()) and not any(
-        parameter.requires_grad for parameter in model.parameters()
-    ):
-        raise RecipeError("model: every part is frozen: there is nothing to train")
-    model.frozen = tuple(key for key, training in found.items() if training.frozen)
-    model.factors = {key: each.rate for key, each in found.items() if each.rate != 1}

@@ -217,6 +217,14 @@ class Pretrained(Protocol):
 
 
 @runtime_checkable
+class SparseRows(Protocol):
+    """A module with a table of vectors, of which a batch looks up a few."""
+
+    sparse: bool
+    """Whether the table's gradient has the rows that were looked up, and no others."""
+
+
+@runtime_checkable
 class FixedLength(Protocol):
     """The Config of an input that gives as many positions for every example."""
 
@@ -272,9 +280,7 @@ class Layered(Protocol):
 class Selective(Protocol):
     """An encoder that gives the states of some places alone, with less work than those of all."""
 
-    def at(
-        self, source: Sequence, places: Int[Tensor, "B M"]
-    ) -> Float[Tensor, "B M D"]: ...
+    def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]: ...
 
 
 @runtime_checkable

@@ -25,8 +25,8 @@ class Config:
 
     length: Length = 128
     """Tokens of a window, those at its ends included; a longer document is read in several."""
-    documents: Literal["lines", "paragraphs"] = "lines"
-    """What a document is: a line, or all lines up to an empty one."""
+    documents: Literal["line", "paragraph", "file"] = "line"
+    """What a document is: a line, all lines up to an empty one, or a file."""
     crosses: bool = False
     """Whether windows go on into the next document, its beginning marked by [SEP], so that all are
     full; otherwise each window is of one document alone."""

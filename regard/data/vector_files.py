@@ -6,8 +6,8 @@
     binary of word2vec  400000 100                  the same line, then for each word its text, a
                         the ▒▒▒▒▒▒▒▒…               blank, and its numbers: float32, little-endian
 
-After a vector, the program word2vec writes a newline into its binary files and gensim none: both are
-read. What a first line promises is never allocated, only compared with what comes.
+After a vector, the program word2vec writes a newline into its binary files and gensim none: both
+are read. What a first line promises is never allocated, only compared with what comes.
 """
 
 import re
@@ -110,9 +110,7 @@ def run(folder: Path) -> tuple[list[str], Vector]:
     if not is_run(folder):
         raise UserError(f"{folder} is a folder, but no run of `regard word2vec`: name a file in it")
     if not (folder / WEIGHTS).is_file():
-        raise UserError(
-            f"{folder} is not finished; to go on: regard word2vec --resume {folder}"
-        )
+        raise UserError(f"{folder} is not finished; to go on: regard word2vec --resume {folder}")
     tokenizer = Tokenizer.load(folder / WORDS)
     words = tokenizer.pieces(range(len(tokenizer.special), len(tokenizer)))
     try:
@@ -151,9 +149,7 @@ def _text(path: Path, wanted: Collection[str] | None, dim: int) -> Iterator[Entr
         if wanted is None or word in wanted:
             yield word, _numbers(path, number, cells, line)
     if header and count != header.words:
-        raise UserError(
-            f"{path}: its first line says {header.words:,} words, but it has {count:,}"
-        )
+        raise UserError(f"{path}: its first line says {header.words:,} words, but it has {count:,}")
 
 
 def _numbers(path: Path, number: int, cells: Sequence[str], line: str) -> Vector:
@@ -184,10 +180,14 @@ def _binary(path: Path, wanted: Collection[str] | None, dim: int) -> Iterator[En
             where = f"{path}: word {number:,} of the {header.words:,} that its first line says"
             raw = source.until(b" ", WORD)
             data = source.take(4 * header.dim) if raw is not None else b""
-            if raw is None and source.take(1):
-                raise UserError(f"{where}: no blank after {WORD:,} bytes: not word2vec's binary form")
+            if raw is None and len(source.take(WORD)) == WORD:
+                raise UserError(
+                    f"{where}: no blank after {WORD:,} bytes: not word2vec's binary form"
+                )
             if len(data) < 4 * header.dim:
-                raise UserError(f"{where} is cut off: the file is not whole, or its first line wrong")
+                raise UserError(
+                    f"{where} is cut off: the file is not whole, or its first line wrong"
+                )
             try:
                 word = raw.lstrip(b"\n").decode() if raw is not None else ""
             except UnicodeDecodeError:
@@ -213,7 +213,7 @@ class _Source:
         return bool(block)
 
     def until(self, end: bytes, most: int) -> bytes | None:
-        """What stands before `end`, which is taken, too; None if it is not there in `most` bytes."""
+        """What stands before `end`, which is taken, too; None if that is not in `most` bytes."""
         while (found := self._held.find(end, self._place, self._place + most)) < 0:
             if len(self._held) - self._place >= most or not self._more():
                 return None

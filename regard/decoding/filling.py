@@ -1,13 +1,13 @@
 """What a model puts in the place of hidden tokens, and how likely it finds those that stood there.
 
-    nll        the mean of −log p(x_t | the rest) over hidden places
-    pseudo     log PL(x) = Σ_t log p(x_t | x without x_t)      (Wang & Cho 2019; Salazar et al. 2020)
+nll        the mean of −log p(x_t | the rest) over hidden places
+pseudo     log PL(x) = Σ_t log p(x_t | x without x_t)      (Wang & Cho 2019; Salazar et al. 2020)
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data import batching, passages
-from regard.decoding.prediction import Prediction, scored
+from regard.decoding.prediction import Prediction
 from regard.errors import RecipeError
 from regard.examples.stored import collate
 from regard.fields import Row, masked
@@ -44,6 +44,16 @@ class Found(NamedTuple):
     @property
     def right(self) -> int:
         return int((self.said == self.true).sum())
+
+
+@runtime_checkable
+class Recovers(Protocol):
+    """A task that is scored by what it finds again of hidden tokens: the predictions of its
+    `evaluate` are those of `Filler.recovered`."""
+
+    def by_text(self, model: Model, part: Any, batch: int = 64) -> list[list[Found]]:
+        """What is said of the hidden places of each text of a part, window by window."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -104,8 +114,21 @@ class Filler:
             hidden = states(model, batch)[torch.arange(len(ids)), where]
             return _judged(model, hidden, symbols)[0].tolist()
 
-        each = iter(self._batches(model, rows, size, self._plain, judged))
+        each = iter(self._batches(model, rows, size, self.batch, judged))
         return [[next(each) for _ in text] for text in texts]
+
+    def recovered(self, windows: Sequence[Found]) -> Prediction:
+        """What was said at the hidden places of a text, with what stood there (`source`) and log p
+        of that."""
+        by = self.field.tokenizer
+        said, true = (
+            by.pieces([int(token) for each in windows for token in getattr(each, side)])
+            for side in ("said", "true")
+        )
+        chances = [float(chance) for each in windows for chance in each.log_probs]
+        text = " ".join(piece.removeprefix("▁") for piece in said)
+        details: Any = {"tokens": said, "source": true, "log_probs": chances}
+        return Prediction(text=text, score=math.fsum(chances), **details)
 
     # Filling in
 
@@ -127,7 +150,7 @@ class Filler:
                 pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
                 yield [list(zip(*each, strict=True)) for each in pairs]
 
-        return self._batches(model, rows, size, self._plain, judged)
+        return self._batches(model, rows, size, self.batch, judged)
 
     def predictions(
         self, model: Model, inputs: Sequence[str], top: int, size: int
@@ -168,7 +191,8 @@ class Filler:
 
     # All of them
 
-    def _plain(self, rows: Sequence[Row], ids: Sequence[int]) -> Batch:
+    def batch(self, rows: Sequence[Row], ids: Sequence[int]) -> Batch:
+        """Rows as they are, with nothing hidden but what they hide."""
         arrays = self.field.framed_arrays(rows)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return Batch(tensors=tensors, ids=tuple(ids), targets=0)
@@ -208,9 +232,7 @@ def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
     return memory.states
 
 
-def hidden_states(
-    model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]
-) -> Float[Tensor, "N D"]:
+def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Float[Tensor, "N D"]:
     """States of the places where `hidden` is True, row by row."""
     if model.input is None or not isinstance(model.encoder, Selective):
         return states(model, batch)[hidden]
@@ -252,8 +274,3 @@ def scores(found: Sequence[Found], about: str) -> dict[str, Score]:
         )
         for name, value in figures(found).items()
     }
-
-
-def pseudo_scored(log_probs: list[float], **details: Any) -> dict[str, Any]:
-    """What is said of a text: Σ log p of its tokens, each by all others, and pseudo-perplexity."""
-    return scored(log_probs, **details)

@@ -147,8 +147,9 @@ class _Search:
             self._add(begun.tokens, float(chances[over].sum()))
             goes_on, ended = ~over & kinds.whole, ~over & ~kinds.whole
         else:
-            if self.continuer.ends:
+            if self.continuer.ends and chances[end] > floor:
                 self.found[END] = self.found.get(END, 0.0) + float(chances[end])
+            if self.continuer.ends:
                 chances[end] = 0.0
             if not begun.tokens and not self.over:
                 longer = kinds.goes_on
@@ -179,6 +180,8 @@ class _Search:
 
     def _add(self, tokens: tuple[int, ...], chance: float) -> None:
         """The first word, or marks, that these tokens spell."""
+        if chance <= 0:
+            return
         spelt = self.continuer.text(self.prompt, tokens).strip()
         kind = bool(spelt) and is_inside(spelt[0])
         same = takewhile(lambda c: not c.isspace() and is_inside(c) == kind, spelt)

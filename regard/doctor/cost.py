@@ -62,10 +62,28 @@ def check(run: Run, folder: Path) -> Iterator[Finding]:
     yield from _measured(run)
 
 
-def parameters(run: Run) -> int:
-    """How many weights the model has; none is made."""
+class Weights(NamedTuple):
+    """How many weights a model has, and how many of them are trained."""
+
+    all: int
+    trained: int
+
+    @property
+    def optimizer(self) -> int:
+        """Bytes of the optimizer's state."""
+        return self.trained * MOMENTS * FLOAT
+
+    def __str__(self) -> str:
+        few = f", {self.trained / 1e6:.3g} M of them trained" if self.trained < self.all else ""
+        kept = f" (optimizer: {_bytes(self.optimizer)})" if few else ""
+        return f"{self.all / 1e6:.3g} M weights{few}{kept}"
+
+
+def parameters(run: Run) -> Weights:
+    """How many there are; none is made."""
     with torch.device("meta"):
-        return build(run.recipe.model, run.task.sizes).size()
+        model = build(run.recipe.model, run.task.sizes)
+    return Weights(model.size(), sum(p.numel() for p in model.parameters() if p.requires_grad))
 
 
 # Steps
@@ -94,7 +112,7 @@ def _measured(run: Run) -> Iterator[Finding]:
         _step(job, plan.largest)
     free = budget.free(settings.device)
     most = f"about {_bytes(peak.bytes)} at most" if peak.bytes else "how much, this system hides"
-    what = f"{most}, with {parameters(run) / 1e6:.3g} M weights"
+    what = f"{most}, with {parameters(run)}"
     left = f"; {_bytes(free)} are free" if free else ""
     yield replace(finding("cost.memory", "model", f"{what}{left}"), value=float(peak.bytes))
     if any(record["kind"] == "refused" for record in records):
@@ -216,11 +234,12 @@ def resident() -> int:
 
 def disk(run: Run, folder: Path) -> Iterator[Finding]:
     """The checkpoints that are kept, and the final model, against what is free."""
-    settings, weights = run.recipe.train, parameters(run) * FLOAT
+    settings, found = run.recipe.train, parameters(run)
+    weights = found.all * FLOAT
     # The best one, and one that is being written, stand beside those that are kept.
     kept = settings.keep + 2 + (settings.average if settings.average_of == "best" else 0)
     kept = min(kept, settings.updates // settings.save_every + 2)
-    need = kept * (1 + MOMENTS) * weights + weights + _stored(run.folder)
+    need = kept * (weights + found.optimizer) + weights + _stored(run.folder)
     place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free
     what = f"the run needs up to {_bytes(need)}, and {_bytes(free)} are free"

@@ -19,7 +19,7 @@ from regard.examples.raw import Raw
 from regard.fields import text as texts
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import Run
+from regard.runs import Run, transfer
 from regard.train import checkpoint
 
 FULL, SHORT = 1_000_000, 30_000
@@ -34,19 +34,19 @@ class Refused(UserError):
     """The data has errors, and the recipe does not say that they may pass."""
 
 
-def examine(recipe: Recipe, folder: Path, given: Run | None = None) -> list[Finding]:
+def examine(recipe: Recipe, folder: Path) -> list[Finding]:
     """Everything: the data, the tokenizer, and two steps of training, on a copy of it all.
 
-    `folder` is where training would write, `given` the run whose model it would go on with.
+    `folder` is where training would write.
     """
     plan = plan_of(recipe)
-    parts, found = _data(recipe, plan, FULL, given, {})
+    parts, found = _data(recipe, plan, FULL, {})
     with TemporaryDirectory(prefix="regard-doctor-", ignore_cleanup_errors=True) as place:
         try:
-            run = Run.create(Path(place) / "run", recipe, given)
+            run = Run.create(Path(place) / "run", recipe)
         except UserError as error:
             found += _long(plan, plan.fields, parts)
-            found += _refused(error, given, found)
+            found += _refused(error, recipe, found)
         else:
             for side, field in run.task.fields.items() if parts else ():
                 found += field.covers([part.only(side) for part in parts])
@@ -55,21 +55,21 @@ def examine(recipe: Recipe, folder: Path, given: Run | None = None) -> list[Find
     return ranked(_allowed(recipe, found))
 
 
-def _refused(error: UserError, given: Run | None, found: list[Finding]) -> list[Finding]:
+def _refused(error: UserError, recipe: Recipe, found: list[Finding]) -> list[Finding]:
     """What training would refuse; not again what an error among those found says already."""
     if of("error", found):
         return []
-    if given is not None and "model: " in str(error):
-        return [finding("checkpoint.model", given.folder, str(error))]
+    if recipe.model.weights and "model: " in str(error):
+        return [finding("checkpoint.model", recipe.model.weights, str(error))]
     return [finding("recipe.refused", "recipe", str(error))]
 
 
 def quick_check(
-    recipe: Recipe, given: Run | None = None, plan: Any = None, raw: Mapping[str, Raw] | None = None
+    recipe: Recipe, plan: Any = None, raw: Mapping[str, Raw] | None = None
 ) -> list[Finding]:
     """The cheap part: what every training begins with; `raw` is what a plan has read already."""
     plan = plan or plan_of(recipe)
-    parts, found = _data(recipe, plan, SHORT, given, raw or {})
+    parts, found = _data(recipe, plan, SHORT, raw or {})
     found += _long(plan, plan.fields, parts)
     return ranked(_allowed(recipe, found))
 
@@ -139,7 +139,7 @@ def _allowed(recipe: Recipe, found: list[Finding]) -> Iterator[Finding]:
 
 
 def _data(
-    recipe: Recipe, plan: Any, limit: int, given: Run | None, raw: Mapping[str, Raw]
+    recipe: Recipe, plan: Any, limit: int, raw: Mapping[str, Raw]
 ) -> tuple[list[Part], list[Finding]]:
     """The parts that can be read, and what is to be said about them and the schedule."""
     found, parts = [*_schedule(recipe), *_parts(plan)], list[Part]()
@@ -152,7 +152,7 @@ def _data(
         if part and plan.limited and name != "train":
             wanted |= examples.wanted(_telling(plan, part))
     try:
-        found += _examples(plan, parts, given.folder if given else None)
+        found += _examples(plan, parts, _bases(recipe, plan))
     except UserError as error:
         found.append(finding("data.unreadable", "data.file", str(error)))
     return parts, merged(found)
@@ -177,7 +177,17 @@ def _parts(plan: Any) -> Iterator[Finding]:
         yield finding("data.parts", "data", f"there is no {lacks[0]} part: {use}", severity="note")
 
 
-def _examples(plan: Any, parts: Sequence[Part], base: Path | None) -> Iterator[Finding]:
+def _bases(recipe: Recipe, plan: Any) -> dict[str, Path]:
+    """The sides whose fields another run has taught, and the folder of that run."""
+    try:
+        base = transfer.base_of(recipe)
+        sides = transfer.fields_of(recipe, base, plan.fields) if base else {}
+    except UserError:
+        return {}  # refused where the run is made
+    return dict.fromkeys(sides, Path(recipe.model.weights))
+
+
+def _examples(plan: Any, parts: Sequence[Part], bases: Mapping[str, Path]) -> Iterator[Finding]:
     """What is to be said of whole examples, and what each field says of its own values."""
     if parts:
         shown = ", ".join(f"{part.name} {part.total or len(part):,}" for part in parts)
@@ -190,7 +200,7 @@ def _examples(plan: Any, parts: Sequence[Part], base: Path | None) -> Iterator[F
     for side, field in plan.fields.items():
         # Labels are seen beside what has them.
         own = (side,) if field.distinctive else dict.fromkeys((sides[0], side))
-        yield from field.check([part.only(*own) for part in parts], base)
+        yield from field.check([part.only(*own) for part in parts], bases.get(side))
     if not parts:
         return
     telling = [_telling(plan, part) for part in parts]

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from typing import ClassVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -35,9 +36,12 @@ class Block(nn.Module):
         x: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "B 1 1 S"] | None,
         rotary: Rotary | None,
+        *,
+        causal: bool = False,
     ) -> Float[Tensor, "B S D"]:
         with scope("attention"):
-            y, _ = self.attention(self.around_attention.enter(x), mask, rotary=rotary)
+            inside = self.around_attention.enter(x)
+            y, _ = self.attention(inside, mask, rotary=rotary, causal=causal)
         before, x = x, self.around_attention.leave(x, y)
         with scope("feedforward"):
             y = self.feedforward(self.around_feedforward.enter(before if self.parallel else x))
@@ -46,6 +50,9 @@ class Block(nn.Module):
 
 class Encoder(Stack):
     """N blocks over embeddings with positions; pre-norm ends with a norm of its own."""
+
+    causal: ClassVar[bool] = False
+    """Whether no position sees what follows it: then padding, which does, need not be hidden."""
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
@@ -64,15 +71,15 @@ class Encoder(Stack):
         x = self.embedding_norm(self.position(source.states))
         x = self.dropout(probe("input", x))
         yield x
-        mask = attend_to(source.mask)
+        mask = None if self.causal else attend_to(source.mask)
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
-                x = probe("output", block(x, mask, self.rotary))
+                x = probe("output", block(x, mask, self.rotary, causal=self.causal))
             yield x
 
     def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
         """States at some places of each row: the last block computes no others."""
-        if self.rotary is not None or not some_places.suits(self.blocks[-1]):
+        if self.causal or self.rotary is not None or not some_places.suits(self.blocks[-1]):
             return some_places.chosen(self(source).states, places)
         before = deque(islice(self._states(source), len(self.blocks)), maxlen=1).pop()
         mask = attend_to(source.mask)

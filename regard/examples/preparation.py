@@ -104,8 +104,12 @@ class Plan:
             return UserError(f"held_out.{part}: no example is drawn: take a larger fraction")
         return UserError(f"data.{part}: no example can be used")
 
-    def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
-        """Put all that training needs into a folder; what was learnt before is in `base`."""
+    def prepare(
+        self, folder: Path, given: Fields | None = None, check: Check | None = None
+    ) -> Report:
+        """Put all that training needs into a folder; `given` are fields that have learnt from the
+        data of another run."""
+        given = given or {}
         for part in files.PARTS:
             self.data.paths(part)
         place = folder / STORE
@@ -117,14 +121,14 @@ class Plan:
             check(raw)
         for found in (raw[part] for part in ("train", "validation") if part in raw):
             self._refuse(found.report)
-        fitted = self._fitted(folder, raw["train"], base)
+        fitted = self._fitted(folder, raw["train"], given)
         report, held_out = raw["train"].report, Report()
-        report.used = self._store(place, "train", fitted, raw["train"], base, report)
+        report.used = self._store(place, "train", fitted, raw["train"], given, report)
         if "validation" in raw:
             own = bool(self.data.validation)  # a share is reported with the rest
             held_out = raw["validation"].report if own else Report()
             if self.validates:
-                self._store(place, "validation", fitted, raw["validation"], base, held_out)
+                self._store(place, "validation", fitted, raw["validation"], given, held_out)
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
@@ -169,27 +173,26 @@ class Plan:
             if rule == "refuse":
                 raise UserError(f'{first}. With {key} = "skip" such lines are left out')
 
-    def _fitted(self, folder: Path, raw: Raw, base: Path | None) -> Fields:
+    def _fitted(self, folder: Path, raw: Raw, given: Fields) -> Fields:
         """The fields with what they learn; what an earlier try has left is whole."""
-        if base is not None:
-            found = {side: field.load(base) for side, field in self.fields.items()}
-        else:
-            found = {}
-            for side, field in self.fields.items():
-                if side in self.joint[1:]:
-                    found[side] = field.share(found[self.joint[0]])
-                else:
-                    sides = self.joint if side in self.joint else (side,)
-                    found[side] = _learnt(field, folder) or field.fit(raw.values(sides))
+        found = {}
+        for side, field in self.fields.items():
+            if side in given:
+                found[side] = given[side]
+            elif side in self.joint[1:]:
+                found[side] = field.share(found[self.joint[0]])
+            else:
+                sides = self.joint if side in self.joint else (side,)
+                found[side] = _learnt(field, folder) or field.fit(raw.values(sides))
         for field in found.values():
             field.save(folder)
         return found
 
     def _store(
-        self, place: Path, part: str, fields: Fields, raw: Raw, base: Path | None, report: Report
+        self, place: Path, part: str, fields: Fields, raw: Raw, given: Fields, report: Report
     ) -> int:
         """Write the rows of a part; how many examples they are of."""
-        by = BASE if base else TRAINING
+        by = {side: BASE if side in given else TRAINING for side in fields}
         count = 0
         with Writer(place, part, _columns(fields)) as writer:
             left = writer.done  # rows that are written already: counted and reported again
@@ -205,19 +208,21 @@ class Plan:
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")
         store = Store(place, part)
-        for field in fields.values():
-            field.suffices(store, part, by)
+        for side, field in fields.items():
+            field.suffices(store, part, by[side])
         return count
 
-    def _encoded(self, block: Block, part: str, fields: Fields, by: str) -> dict[str, Flat]:
+    def _encoded(
+        self, block: Block, part: str, fields: Fields, by: Mapping[str, str]
+    ) -> dict[str, Flat]:
         """The arrays of a block's examples."""
         columns = block.columns
         if part != "train":
             answered = (self.answer(example).values for example in block.examples())
             columns = [list(column) for column in zip(*answered, strict=True)]
         flat: dict[str, Flat] = {}
-        for field, values in zip(fields.values(), columns, strict=True):
-            field.accept(values, lambda n: block[n].place, part, by)
+        for (side, field), values in zip(fields.items(), columns, strict=True):
+            field.accept(values, lambda n: block[n].place, part, by[side])
             flat |= field.encode_flat(values)
         return flat
 

@@ -1,11 +1,11 @@
 """Text of which some tokens are hidden and to be found again (Devlin et al. 2019, section 3.1).
 
-[CLS] x₁ … x_n [SEP] is read, with some x_t replaced, and these x_t are predicted. Which ones, and by
-what they are replaced, is drawn for each example by the seed, the epoch and its number.
+[CLS] x₁ … x_n [SEP] is read, with some x_t replaced, and these x_t are predicted. Which ones, and
+by what they are replaced, is drawn for each example by the seed, the epoch and its number.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -16,14 +16,17 @@ from numpy.typing import NDArray
 
 from regard.data.store import pad
 from regard.errors import RecipeError
-from regard.fields import SEPARATOR, Array, Draw, Field as Base, Row, text
-from regard.recipe.values import Range
+from regard.fields import Array, Draw, Field as Base, Row, text
+from regard.recipe.values import Fraction, Range
 
 MASK, SEP = "[MASK]", "[SEP]"
 """How a user writes a place to be filled, and the border of two segments."""
+GOES_ON = "##"
+"""Before what does not begin a word, in WordPiece."""
+BYTE = re.compile(r"(<[0-9A-F]{2}>)+.*|.*(<[0-9A-F]{2}>)+")
+"""A piece that is a part of a character."""
 MARKS = re.compile(r"(\[MASK\]|\[SEP\])")
 Places = NDArray[np.int64]
-Fraction = Annotated[float, Range(0, 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +35,14 @@ class Config:
 
     fraction: Fraction = 0.15
     """Of the tokens of each text; at least one of them."""
-    masked: Fraction = 0.8
+    masked: Annotated[float, Range(0, 1)] = 0.8
     """The fraction of these that [MASK] is read for."""
-    random: Fraction = 0.1
+    random: Annotated[float, Range(0, 1)] = 0.1
     """The fraction of these that any other token is read for; the rest are read as they are."""
     whole_words: bool = False
     """Whether a word is chosen with all of its tokens or not at all."""
 
     def __post_init__(self) -> None:
-        if not self.fraction:
-            raise RecipeError("fraction: with 0 there is nothing to predict")
         if self.masked + self.random > 1:
             raise RecipeError("masked: with random it must not be above 1")
 
@@ -58,12 +59,6 @@ class Field(text.Field):
     masking: Config = field(default_factory=Config)
     special = ("mask",)
     readable = False
-
-    def keep(self, value: str) -> str:
-        return value.replace("\n", SEPARATOR)
-
-    def kept(self, line: str) -> str:
-        return line.replace(SEPARATOR, "\n")
 
     def encode(self, values: Sequence[str]) -> list[Row]:
         """The tokens of all lines of each text."""
@@ -92,24 +87,31 @@ class Field(text.Field):
         return self.tokenizer.named["mask"]
 
     @cached_property
+    def ordinary(self) -> NDArray[np.bool_]:
+        """(V): whether a token stands for text."""
+        found = np.ones(len(self.tokenizer), bool)
+        found[sorted(self.tokenizer.special)] = False
+        return found
+
+    @cached_property
+    def _others(self) -> Places:
+        """What may be read in the place of a token."""
+        return np.flatnonzero(self.ordinary)
+
+    @cached_property
     def begins(self) -> NDArray[np.bool_]:
         """(V): whether a token begins a word."""
         by = self.tokenizer
+        pieces = by.pieces(range(len(by)))
         if self.config.kind == "word":
             return np.ones(len(by), bool)
-        pieces = by.pieces(range(len(by)))
-        found = [piece[:1] == "▁" or not piece[:1].isalnum() for piece in pieces]
-        # A byte of a character, written <E2>, goes on.
-        bytewise = [len(piece) > 1 and piece[0] == "<" and piece[-1] == ">" for piece in pieces]
-        return np.array(found) & ~(np.array(bytewise) & (np.arange(len(by)) >= len(by.special)))
+        if any(piece.startswith(GOES_ON) for piece in pieces):
+            return np.array([not piece.startswith(GOES_ON) for piece in pieces])
+        return np.array([not (piece[:1].isalnum() or BYTE.fullmatch(piece)) for piece in pieces])
 
     def drawn(self, tokens: Array, random: np.random.Generator) -> tuple[Places, Places]:
         """Which places of a text are predicted, and the tokens that are read there."""
-        least = len(self.tokenizer.special)
-        if self.tokenizer.imported:  # its special tokens have any numbers
-            places = np.flatnonzero(~np.isin(tokens, [*self.tokenizer.special]))
-        else:
-            places = np.flatnonzero(tokens >= least)
+        places = np.flatnonzero(self.ordinary[tokens])
         if not len(places):
             return places, places
         count = max(1, round(self.masking.fraction * len(places)))
@@ -120,7 +122,7 @@ class Field(text.Field):
         said = tokens[chosen].astype(np.int64)
         chance = random.random(len(chosen))
         masked, others = self.masking.masked, self.masking.masked + self.masking.random
-        some = random.integers(least, len(self.tokenizer), len(chosen))
+        some = self._others[random.integers(len(self._others), size=len(chosen))]
         said = np.where(chance < others, some, said)
         return chosen, np.where(chance < masked, self.mask, said)
 
@@ -153,8 +155,7 @@ class Field(text.Field):
 
     def framed_arrays(self, rows: Sequence[Row]) -> dict[str, Array]:
         """Texts as they are, with nothing hidden."""
-        tokens = [row[self.name] for row in rows]
-        found = text.arrays(self.name, tokens, "framed", self.tokenizer)
+        found = text.arrays(self.name, [row[self.name] for row in rows], "framed", self.tokenizer)
         if any(f"{self.name}_second" in row for row in rows):
             segments = [np.asarray(row.get(f"{self.name}_second", ()), np.int64) for row in rows]
             found[f"{self.name}_segments"] = self._segments(segments, found[self.name].shape)
@@ -181,13 +182,18 @@ class Field(text.Field):
             tokens = by.encode([MARKS.sub(lambda found: marks[found[0]], line)])[0]
             ends = np.cumsum([0, *(token == by.end for token in tokens[:-1])])
             return {self.name: tokens, f"{self.name}_second": ends[: len(tokens)].tolist()}
-        for part, after in self._parts(line):
+        cut = ["", *(part for part in MARKS.split(line) if part), ""]
+        for before, part, after in zip(cut, cut[1:], cut[2:], strict=False):
             if part == MASK:
                 new = [self.mask]
             elif part == SEP:
                 new = [by.end]
             else:
-                new = by.encode_on(part) if after else by.encode([part.strip()])[0]
+                # A token takes the whitespace before it, so that before a blank goes.
+                goes = after == SEP or (after == MASK and (by.spaced or by.imported))
+                text = part.rstrip() if goes else part
+                goes_on = before == MASK
+                new = by.encode_on(text) if goes_on else by.encode([text.lstrip()])[0]
             tokens += new
             segments += [segment] * len(new)
             segment += part == SEP
@@ -224,16 +230,3 @@ class Field(text.Field):
 
     def cut(self, row: Row, most: int) -> Row:
         return {name: values[:most] for name, values in row.items()}
-
-    def _parts(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Marks, and the texts between them, with whether these go on after a blank to be filled."""
-        cut = [part for part in MARKS.split(line) if part]
-        for n, part in enumerate(cut):
-            after = n > 0 and cut[n - 1] == MASK
-            before = n + 1 < len(cut) and cut[n + 1] == MASK
-            if part in (MASK, SEP):
-                yield part, False
-            elif part.strip():
-                # A token takes the whitespace before it, so that of the blank goes.
-                spaced = self.tokenizer.spaced
-                yield part.rstrip() if before and spaced else part, after

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers import int8
 from regard.layers.cross_entropy import cross_entropy
 from regard.layers.linear import prepared_product
 from regard.recipe.values import Share
@@ -36,8 +37,12 @@ class Head(nn.Module):
             nn.init.normal_(self.weight, std=dim**-0.5)
         self.bias = nn.Parameter(torch.zeros(symbols)) if config.bias else None
         self.precision = torch.float32
+        self.packed: int8.Packed = None
+        """The weight in 8 bits, where that is what prediction takes."""
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        if self.packed is not None and not torch.is_grad_enabled():
+            return int8.product(hidden, self.packed)
         if hidden.ndim == 2:  # one step of a search
             return prepared_product(hidden, self.weight, self.bias)
         return F.linear(hidden, self.weight, self.bias)

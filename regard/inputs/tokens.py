@@ -17,7 +17,8 @@ class Config:
     """Where the vectors come from; what a token is, the tokenizer decides."""
 
     vectors: str = ""
-    """A file of pretrained vectors (word2vec's or GloVe's text format) to begin with."""
+    """Pretrained vectors to begin with: a run of `regard word2vec`, or a file of them in word2vec's
+    text or binary form or in GloVe's."""
     frozen_vectors: bool = False
     """Whether the vectors alone stay as they are in the beginning."""
     segments: FewOrZero = 0

@@ -73,6 +73,8 @@ def ship(
     shortlist: bool = False,
 ) -> Export:
     """Write a folder in a form that the model has; `auto`: CTranslate2 where it can do it."""
+    if to == "word2vec":
+        raise RecipeError(f"to: {run.folder} is no run of word2vec: it has onnx and ctranslate2")
     if to == "auto":
         able = shortlist or (supports(run.recipe) is None and missing() is None)
         to = "ctranslate2" if able else "onnx"

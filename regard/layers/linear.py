@@ -10,6 +10,9 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.layers import int8
+from regard.layers.lora import Adapter
+
 SMALLEST = 2**15
 """A weight with fewer entries does not earn back the casts."""
 
@@ -64,28 +67,42 @@ class Linear(nn.Linear):
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
         super().__init__(inputs, outputs, bias=bias)
         self.precision = torch.float32
+        self.packed: int8.Packed = None
+        """The weight in 8 bits, where that is what prediction takes."""
+        self.adapter: Adapter | None = None
+        """What is trained instead of the weight, if anything is."""
 
     def forward(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
-        if not self._narrowed(x):
-            return super().forward(x)
-        y: Tensor = _Narrow.apply(x, self.weight, self.bias, True)  # type: ignore[no-untyped-call]
-        return y
+        return self._product(x, True)
 
     def narrow(self, x: Float[Tensor, "*N I"]) -> Float[Tensor, "*N O"]:
         """The same for a reader that takes bfloat16, if that is what comes out: one pass less."""
-        if not self._narrowed(x):
-            return super().forward(x)
-        y: Tensor = _Narrow.apply(x, self.weight, self.bias, False)  # type: ignore[no-untyped-call]
-        return y
+        return self._product(x, False)
+
+    def _product(self, x: Float[Tensor, "*N I"], widen: bool) -> Float[Tensor, "*N O"]:
+        y: Tensor
+        if self._narrowed(x):
+            y = _Narrow.apply(x, self.weight, self.bias, widen)  # type: ignore[no-untyped-call]
+        elif self.packed is not None and not torch.is_grad_enabled():
+            return int8.product(x, self.packed)
+        else:
+            y = super().forward(x)
+        return y if self.adapter is None else y + self.adapter(x).to(y.dtype)
+
+    @property
+    def effective(self) -> Float[Tensor, "O I"]:
+        """The weight, with what its adapter changes it by."""
+        return self.weight if self.adapter is None else self.weight + self.adapter.change()
 
     def part(self, x: Float[Tensor, "*N I"], first: int, end: int) -> Float[Tensor, "*N P"]:
         """Entries from `first` up to `end` of y, by themselves."""
         weight = self.weight[first:end]
         bias = None if self.bias is None else self.bias[first:end]
-        if not self._narrowed(x):
-            return F.linear(x, weight, bias)
-        y: Tensor = _Narrow.apply(x, weight, bias, True)  # type: ignore[no-untyped-call]
-        return y
+        narrow: Any = _Narrow.apply
+        y: Tensor = (
+            narrow(x, weight, bias, True) if self._narrowed(x) else F.linear(x, weight, bias)
+        )
+        return y if self.adapter is None else y + self.adapter(x)[..., first:end].to(y.dtype)
 
     def _narrowed(self, x: Tensor) -> bool:
         return (
@@ -113,7 +130,7 @@ class _Narrow(torch.autograd.Function):
         states = x.flatten(0, -2).to(torch.bfloat16)
         table = weight.to(torch.bfloat16)
         ctx.save_for_backward(states, table)
-        ctx.shape, ctx.dtype, ctx.biased = x.shape, x.dtype, bias is not None
+        ctx.shape, ctx.dtype = x.shape, x.dtype
         if bias is None:
             y = states @ table.t()
         else:
@@ -128,6 +145,6 @@ class _Narrow(torch.autograd.Function):
         wide = grad.flatten(0, -2)
         narrow = wide.to(torch.bfloat16)
         by_x = (narrow @ table).to(ctx.dtype).view(ctx.shape)
-        by_weight = (narrow.t() @ states).float()
-        by_bias = wide.sum(0, dtype=torch.float32) if ctx.biased else None
+        by_weight = (narrow.t() @ states).float() if ctx.needs_input_grad[1] else None
+        by_bias = wide.sum(0, dtype=torch.float32) if ctx.needs_input_grad[2] else None
         return by_x, by_weight, by_bias, None

@@ -25,9 +25,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.layers import short_attention
+from regard.layers import int8, short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.linear import LARGE, Linear, prepared_product
 
 Map = Callable[[Tensor], Tensor]
 """(R, I) → (R, O)."""
@@ -121,15 +122,22 @@ def _with_memory(
     if sentences > 1 or length > 2 * dim:
         return None
     scaled, bias = key[0] / math.sqrt(dim), cross.query.bias
-    scores = torch.bmm(scaled, cross.query.weight.view(heads, dim, -1)).flatten(0, 1)  # (H S, D)
-    values = torch.bmm(value[0], cross.output.weight.t().view(heads, dim, -1)).flatten(0, 1)
+    scores = torch.bmm(scaled, cross.query.effective.view(heads, dim, -1)).flatten(0, 1)  # (H S, D)
+    values = torch.bmm(value[0], cross.output.effective.t().view(heads, dim, -1)).flatten(0, 1)
     if bias is not None:
         bias = torch.bmm(scaled, bias.view(heads, dim, 1)).flatten()
     return _product(scores.t(), bias), _product(values, cross.output.bias)
 
 
-def _linear(layer: nn.Linear) -> Map:
-    return _product(layer.weight.t(), layer.bias)
+def _linear(layer: Linear) -> Map:
+    """One row is multiplied as fast by the weight as it is; several, if it is large, are not."""
+    if (packed := layer.packed) is not None:
+        return lambda x: int8.product(x, packed)
+    weight, bias = layer.effective, layer.bias
+    plain = _product(weight.t(), bias)
+    if weight.numel() < LARGE or weight is not layer.weight:
+        return plain
+    return lambda x: plain(x) if len(x) == 1 else prepared_product(x, weight, bias)
 
 
 def _product(table: Float[Tensor, "I O"], bias: Float[Tensor, "O"] | None) -> Map:

@@ -4,8 +4,8 @@ What a block gives at place t depends on all states that it reads, but on no oth
 
     y_t = x_t + attention(norm(x)_t, norm(x)),   z_t = y_t + feedforward(norm(y_t))
 
-So where few places are asked for, as the hidden ones of a masked language model are, keys and values
-are needed of all places, and queries, outputs and the feed-forward network of these few.
+So where few places are asked for, as the hidden ones of a masked language model are, keys and
+values are needed of all places, and queries, outputs and the feed-forward network of these few.
 """
 
 from typing import Any
@@ -21,8 +21,7 @@ def suits(block: Any) -> bool:
     """Whether a block can be asked for some places: not one that is watched, that shares keys among
     heads of queries, or whose sublayers stand side by side."""
     attention = block.attention
-    whole = attention.query_key_value.weight.shape[0] == 3 * attention.output.weight.shape[0]
-    return whole and not getattr(block, "parallel", False) and not watched()
+    return attention.groups == attention.heads and not block.parallel and not watched()
 
 
 def chosen(x: Float[Tensor, "B S D"], places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:

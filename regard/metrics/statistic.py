@@ -145,6 +145,19 @@ def likelihood(
     return {name: ratio(scores[name], *each) for name, each in found.items() if name in scores}
 
 
+def recovered(
+    scores: Mapping[str, Score], texts: Sequence[tuple[float, int, int]]
+) -> dict[str, Statistic]:
+    """Of hidden tokens of each text: −Σ log p, how many were found again, and how many there are."""
+    nats, right, counts = np.array(texts, dtype=float).reshape(-1, 3).T
+    found: dict[str, tuple[Array, Array, Function | None]] = {
+        "nll": (nats, counts, None),
+        "perplexity": (nats, counts, np.exp),
+        "accuracy": (right, counts, percent),
+    }
+    return {name: ratio(scores[name], *each) for name, each in found.items() if name in scores}
+
+
 def windowed(
     scores: Mapping[str, Score], figures: Mapping[str, Array], horizon: int
 ) -> dict[str, Statistic]:

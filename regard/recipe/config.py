@@ -22,7 +22,7 @@ from typing import Any
 import tomli_w
 
 from regard.errors import RecipeError
-from regard.recipe import defaults, model_section, paths, toml, upgrade
+from regard.recipe import defaults, inherited, model_section, paths, toml, upgrade
 from regard.recipe.parts import Part, kinds, module, resume
 from regard.recipe.typed import Place, Room, Table, describe, room_of, section, typed, unknown
 from regard.recipe.values import Range, shown
@@ -124,6 +124,7 @@ def recipe(table: Table, place: Place = Place(), *, of_run: bool = False) -> Rec
     if not of_run:
         with place.located():
             table = defaults.with_parts(table)
+            table = inherited.over(table, task)
         table = defaults.under(table, task)
     from regard import model
     from regard.tasks import check_metric
@@ -154,10 +155,10 @@ def recipe(table: Table, place: Place = Place(), *, of_run: bool = False) -> Rec
 def dump(resolved: Recipe) -> str:
     """The recipe as TOML, with every default written out."""
     table: Table = {"task": resolved.kind, "seed": resolved.seed}
-    table |= _plain(resolved.task)
+    table |= plain(resolved.task)
     absent = {name: {"kind": "none"} for name in module("tasks", resolved.kind).PARTS}
-    table["model"] = absent | _plain(resolved.model)
-    table["train"] = _plain(resolved.train)
+    table["model"] = absent | plain(resolved.model)
+    table["train"] = plain(resolved.train)
     return tomli_w.dumps(_whole(table))
 
 
@@ -175,7 +176,7 @@ def _whole(value: Any) -> Any:
 
 def flat(config: Any, prefix: str = "") -> dict[str, Any]:
     """The values of a Config and of those inside it, by dotted key."""
-    table = _plain(config) if prefix == "" else config
+    table = plain(config) if prefix == "" else config
     values: dict[str, Any] = {}
     for key, value in table.items():
         inner = isinstance(value, dict)
@@ -183,19 +184,19 @@ def flat(config: Any, prefix: str = "") -> dict[str, Any]:
     return values
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     match value:
         case Part(kind=kind, config=config, training=training):
-            return {"kind": kind} | (_plain(training) if training else {}) | _plain(config)
+            return {"kind": kind} | (plain(training) if training else {}) | plain(config)
         case Path():
             return str(value)
         case tuple() | list():
-            return [_plain(v) for v in value]
+            return [plain(v) for v in value]
         case dict():
-            return {k: {"kind": "none"} if v is None else _plain(v) for k, v in value.items()}
+            return {k: {"kind": "none"} if v is None else plain(v) for k, v in value.items()}
         case _ if dataclasses.is_dataclass(value):
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-            return {name: _plain(v) for name, v in fields.items() if v is not None and v != {}}
+            return {name: plain(v) for name, v in fields.items() if v is not None and v != {}}
     return value
 
 

@@ -6,6 +6,8 @@ They stand in a file beside the task's own, tasks/classify.toml beside tasks/cla
     [character.model]       where the tokenizer is of this kind
     [rnn.train.optimizer]   where the encoder is of this kind (the decoder, where there is none)
     [rnn-character.batch]   where both are
+    [finetune.train]        where the model begins with the weights of a run (model.weights)
+    [rnn-finetune.train]    where it does, and is of this kind
     [fits]                  the values of other keys that a default needs
 
 The later ones cover the earlier. Which kind the encoder is by default, [all.model.encoder] says, or
@@ -36,6 +38,8 @@ FITS: dict[str, dict[str, list[Any]]] = {
 """[fits] of every task: with these defaults no value of the other keys goes."""
 ANY_KIND = ("optimizer", "schedule")
 """Sections whose keys mean the same for every kind."""
+FINETUNE = "finetune"
+"""Tables for models that begin with the weights of a run."""
 MOST = 10**9
 """Updates, where epochs alone are to end a training."""
 
@@ -57,9 +61,21 @@ def with_parts(table: Table) -> Table:
 
 def under(table: Table, task: ModuleType) -> Table:
     """A recipe's table with the defaults of its task laid under it."""
-    tables = of(task)
-    if not tables:
+    if not of(task):
         return table
+    laid = _laid(table, task)
+    _lay(laid, table)
+    return laid
+
+
+def value(table: Table, task: ModuleType, key: str) -> Any:
+    """The default of a key for a recipe's table; None where it is that of its Config."""
+    return _get(_laid(table, task), key)
+
+
+def _laid(table: Table, task: ModuleType) -> Table:
+    """The defaults that suit a recipe's table."""
+    tables = of(task)
     kinds = {part: {"kind": kind} for part, kind in task.PARTS.items() if isinstance(kind, str)}
     laid: Table = {"model": kinds}
     cuts = _name(table, "tokenizer.kind")
@@ -68,7 +84,8 @@ def under(table: Table, task: ModuleType) -> Table:
     if main := main_part(task):
         kind = _name(table, f"model.{main}.kind") or _name(laid, f"model.{main}.kind")
         _lay(laid, {"model": {main: {"kind": kind}}})
-        for name in (kind, f"{kind}-{cuts}"):
+        tuned = [FINETUNE, f"{kind}-{FINETUNE}"] if _name(table, "model.weights") else []
+        for name in (kind, f"{kind}-{cuts}", *tuned):
             _lay(laid, copy.deepcopy(tables.get(name, {})))
     for key, needs in (FITS | _file(task).get("fits", {})).items():
         if any(_get(table, other) not in (None, *values) for other, values in needs.items()):
@@ -76,7 +93,6 @@ def under(table: Table, task: ModuleType) -> Table:
             (_get(laid, section) or {}).pop(name, None)
     if _get(table, "train.epochs") is not None:
         laid.setdefault("train", {})["updates"] = MOST
-    _lay(laid, table)
     return laid
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 from regard.console.shell import command
 from regard.errors import RecipeError
-from regard.recipe.values import Factor
+from regard.recipe.values import Factor, Items, Positive, Range, Share
 
 NAMES = {
     "inputs": ("Input",),
@@ -39,17 +39,39 @@ ROOMS = {"input": "inputs", "encoder": "encoders", "decoder": "decoders", "head"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lora:
+    """Low-rank adapters (Hu et al. 2022): W stays as it began, and W + (α/r) B A is computed with
+    A ∈ ℝʳˣᴵ and B ∈ ℝᴼˣʳ, which alone are trained."""
+
+    rank: Annotated[int, Range(1, 1024)] = 8
+    """r: columns of B, rows of A."""
+    alpha: Positive = 16.0
+    """α: what the adapters add is multiplied by α/r."""
+    dropout: Share = 0.0
+    """On what A reads."""
+    targets: Annotated[tuple[str, ...], Items(64)] = ()
+    """Which linear layers get adapters, by how their names end: ["query_key_value", "output"];
+    none named: all of the part."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """What a part of a model begins with, and how fast it is trained: keys that every kind has."""
 
     weights: str = ""
     """A run whose final model gives this part the weights that it begins with: its folder, or
-    "folder:part" where the part has another name there, such as "runs/x:decoder"."""
+    "folder:part" where the part has another name there, such as "runs/x:decoder". "none": the part
+    is new, although model.weights names a run that has it."""
     frozen: bool = False
     """Never trained: the part keeps the weights that it begins with, and computes as in prediction,
     without dropout."""
     rate: Factor = 1.0
     """A factor on the learning rate of this part."""
+    layer_decay: Annotated[float, Range(0, 1, open_low=True)] = 1.0
+    """A factor on the learning rate for each layer that stands above: of L layers, layer l learns
+    at layer_decay^(L − l) of the rate, and what is read before the first at layer_decay^L."""
+    lora: Lora | None = None
+    """Train adapters of low rank instead of the weights."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,10 @@ class Part:
     config: Any
     training: Training | None = None
     """Of a part of a model alone; None is as good as all defaults."""
+
+
+NEW = "none"
+"""In place of a run: the part begins with weights that are drawn for it."""
 
 
 def room_of_part(key: str) -> str:

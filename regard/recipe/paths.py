@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RecipeError
+from regard.recipe.parts import NEW
 from regard.recipe.values import shown
 
 Table = dict[str, Any]
@@ -15,7 +16,7 @@ FILES = ("data.train", "data.validation", "data.test", "data.file", "output.choi
 """The keys that name files; on the command line they may be here, and not in the data's folder."""
 PART = r"(?:towers\.\w+\.)?(?:input|encoder)|decoder|head|heads\.\w+"
 """The key of a part of a model."""
-OUTSIDE = re.compile(rf"model\.(?:{PART})\.(?:vectors|weights)")
+OUTSIDE = re.compile(rf"model\.(?:(?:{PART})\.(?:vectors|weights)|weights)")
 """The keys of paths that stand outside of the section of the data."""
 
 DEPTH = 3
@@ -56,6 +57,8 @@ def _outside(table: dict[Any, Any], key: str, folder: Path) -> None:
 
 def _resolved(key: str, text: str, folder: Path) -> str:
     """A path from its root on; `~` is a home."""
+    if text == NEW and key.endswith(".weights"):
+        return text
     path, part = split(text) if key.endswith(".weights") else (text, "")
     try:
         whole = str((folder / Path(path).expanduser()).resolve())

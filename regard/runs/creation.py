@@ -15,7 +15,7 @@ from regard import __version__
 from regard.data import vectors, whole_file
 from regard.data.batching import first_epoch
 from regard.data.tokenizers import Tokenizer
-from regard.errors import RecipeError, UserError
+from regard.errors import UserError
 from regard.examples.raw import Raw
 from regard.fields import text, words
 from regard.layers.embedding import Embedding
@@ -25,7 +25,7 @@ from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
 from regard.runs import preparing, transfer
-from regard.tasks import Task, Tokenizes
+from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ VECTORS = "store/vectors.txt"
 def create(
     folder: Path,
     recipe: Recipe,
-    base_run: "Run | None",
     check: Check | None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> None:
@@ -49,9 +48,11 @@ def create(
         raise UserError(f"{folder} is a file: name a folder for the run")
     _must_be_free(folder)
     with recipe.place.located():
+        base = transfer.base_of(recipe)
+        if base is not None:
+            fields = module("tasks", recipe.kind).plan(recipe.task).fields
+            transfer.check_whole(recipe, base, fields)
         transfer.check(recipe)
-        if base_run is not None:
-            recipe = _continued(recipe, base_run)
         device.check(recipe.train)
     made = [new for new in (folder, *folder.parents) if not new.exists()]
     made = made or [folder] * (folder / preparing.NAME).exists()
@@ -60,10 +61,10 @@ def create(
     try:
         with lock.held(folder):
             _must_be_free(folder)  # still, now that nobody else can fill it
-            _take_up(folder, about := preparing.note(recipe, base_run), tell)
+            _take_up(folder, about := preparing.note(recipe, base), tell)
             try:
                 preparing.begin(folder, about, recipe)
-                _fill(folder, recipe, base_run, check)
+                _fill(folder, recipe, base, check)
                 preparing.end(folder)
             except BaseException as error:
                 with suppress(UserError):
@@ -134,17 +135,16 @@ def _empty(folder: Path | None, made: Iterable[Path], kept: Collection[str] = ()
             new.rmdir()
 
 
-def _fill(folder: Path, recipe: Recipe, base_run: "Run | None", check: Check | None) -> None:
+def _fill(folder: Path, recipe: Recipe, base: "Run | None", check: Check | None) -> None:
     """Put all that a new run needs into its folder."""
     with recipe.place.located():
-        base = base_run.folder if base_run else None
         found = list[Mapping[str, Any]]()
         plan = module("tasks", recipe.kind).plan(recipe.task)
 
         def examine(raw: Mapping[str, Raw]) -> None:
             found.extend(check(plan, raw) if check else ())
 
-        report = plan.prepare(folder, base, examine)
+        report = plan.prepare(folder, transfer.learnt(recipe, base, plan.fields), examine)
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins
@@ -176,37 +176,6 @@ def pretrained(recipe: Recipe, task: Task, model: Model) -> tuple[str, Embedding
     if not path or not isinstance(read, text.Field | words.Field) or reader.embedding is None:
         return None
     return path, reader.embedding, read.tokenizer
-
-
-def _continued(recipe: Recipe, base_run: "Run") -> Recipe:
-    """The recipe of a run that goes on with the whole model of another, if its model is the same.
-
-    The tokenizers are the other run's, and so is what the recipe says of them.
-    """
-    with torch.device("meta"):
-        model = build(recipe.model, base_run.task.sizes)
-    recipe = transfer.of_all_parts(recipe, base_run)
-    try:
-        transfer.gather(recipe, model, base_run.task.sizes)
-    except RecipeError as error:
-        differs = _difference(recipe, base_run)
-        raise RecipeError(f"model: {differs}" if differs else str(error)) from None
-    if isinstance(recipe.task, Tokenizes):
-        same = {"tokenizer": base_run.recipe.task.tokenizer}
-        task = replace(cast(Any, recipe.task), **same)
-        recipe = replace(recipe, task=task)
-    return recipe
-
-
-def _difference(recipe: Recipe, base_run: "Run") -> str:
-    """The keys of the model's section that decide its shape and differ."""
-    here, there = (config.flat(r.model) for r in (recipe, base_run.recipe))
-    return ", ".join(
-        f"{key} is {here.get(key)} here and {there.get(key)} in {base_run.folder}"
-        for key in here | there
-        if here.get(key) != there.get(key) and not isinstance(here.get(key), float)
-        if key.rpartition(".")[2] not in ("weights", "frozen", "vectors")
-    )
 
 
 def environment() -> dict[str, Any]:

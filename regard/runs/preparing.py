@@ -118,11 +118,11 @@ def is_worth_keeping(folder: Path) -> bool:
     return False
 
 
-def recipe_of(folder: Path) -> tuple[Recipe, Path | None]:
-    """Of a run that was never finished being made: its recipe, and the run that it starts from."""
+def recipe_of(folder: Path) -> Recipe:
+    """That of a run that was never finished being made."""
     manifest.check_kinds(folder)
     try:
-        base = checked.text(checked.read(folder / NAME).get("base"), "base")
+        checked.read(folder / NAME)
         hidden = folder / manifest.HIDDEN_RECIPE
         if not hidden.is_file():
             raise ValueError(f"{hidden.name} is missing")
@@ -131,4 +131,4 @@ def recipe_of(folder: Path) -> tuple[Recipe, Path | None]:
             f"{folder} is a run that was never finished being made, and cannot be taken up: {error}"
             ". Give the recipe again"
         ) from None
-    return config.load(hidden, of_run=True), Path(base) if base else None
+    return config.load(hidden, of_run=True)

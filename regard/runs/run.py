@@ -21,6 +21,7 @@ from regard.train.checkpoint import Checkpoint
 from regard.train.job import Config
 from regard.train.log import RECORDS, read
 from regard.train.progress import Progress
+from regard.tuning import lora
 
 TRIES = 100
 """How often a checkpoint is looked for again that was removed while it was read."""
@@ -57,18 +58,17 @@ class Run:
         cls,
         folder: Path,
         recipe: Recipe,
-        base_run: "Run | None" = None,
         check: creation.Check | None = None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> "Run":
         """Prepare everything that training needs; if that fails, nothing is left behind but what
         took long to make. What a killed try has prepared is taken over.
 
-        The model of `base_run` is what it begins with. `check` is given what was read of the data
+        `check` is given what was read of the data
         before anything is learnt from it; the run keeps what it finds. `tell` gets a line about an
         earlier try.
         """
-        creation.create(folder, recipe, base_run, check, tell)
+        creation.create(folder, recipe, check, tell)
         return cls(folder)
 
     @property
@@ -119,7 +119,7 @@ class Run:
         with advised(self._instead_of(found)):
             checkpoint.put_weights(model, weights, str(found.folder))
         notes = [f"{fault}: {found.folder.name} is used instead" for fault in faults]
-        return Loaded(model.to(on).eval(), progress, sha256, notes)
+        return Loaded(lora.merge(model).to(on).eval(), progress, sha256, notes)
 
     def find(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name, if nothing is wrong with it."""

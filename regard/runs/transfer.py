@@ -4,25 +4,28 @@
     weights = "runs/x"              the encoder of that run's final model
     weights = "runs/x:decoder"      another part of it
 
-They are copied when a run is made (`start/`), so that it never needs the other run again. `--from`
-is the same for all parts at once, and takes what the other run has learnt from its data, too:
-tokenizers and labels.
+They are copied when a run is made (`start/`), so that it never needs the other run again.
+`model.weights` (`--from`) names the run for all parts that it has, too (`recipe/inherited.py` has
+said which), and what it has learnt from its data comes along: tokenizers, and labels where the head
+is taken.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import RecipeError, UserError
-from regard.model import Config, Model, build, stand_in
-from regard.recipe import paths
+from regard.model import AnyField, Config, Model, build, stand_in
+from regard.recipe import config as configuration, paths
 from regard.recipe.config import Recipe
-from regard.recipe.parts import Part, Training
+from regard.recipe.parts import NEW, Part
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
+from regard.tuning import lora
 from regard.types import Positive, Pretrained, Sizes
 
 if TYPE_CHECKING:
@@ -37,17 +40,29 @@ class Base:
     def __init__(self, run: "Run") -> None:
         self.folder, self.config, self.sizes = run.folder, run.recipe.model, run.task.sizes
         with torch.device("meta"):
-            self._model = build(self.config, self.sizes)
-        self._weights = run.read("final", Checkpoint.weights)
-        shapes = {name: tuple(tensor.shape) for name, tensor in self._weights.items()}
-        checkpoint.check_shapes(self._model, shapes, str(run.folder))
-        checkpoint.check_finite(self._weights, str(run.folder))
+            model = build(self.config, self.sizes)
+        weights = run.read("final", Checkpoint.weights)
+        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+        checkpoint.check_shapes(model, shapes, str(run.folder))
+        checkpoint.check_finite(weights, str(run.folder))
+        self._weights = lora.merged_weights(model, weights)
+        self._model = lora.merge(model)
 
     def part(self, key: str) -> Weights:
         """The weights of a part, by their names in it; those that are tied are a part's, too."""
         if key not in (known := self.config.parts()):
             raise RecipeError(f"{self.folder} has no part {key!r}, only {', '.join(known)}")
         return {own: self._weights[name] for own, name in names_of(self._model, key).items()}
+
+    def serving(self, key: str, kind: str, part: str) -> Weights:
+        """The weights of a part for a part of this key and kind; a decoder may serve as an input,
+        by its embedding, and as an encoder of kind "decoder", by all else."""
+        found = self.part(part)
+        if part == "decoder" and key.endswith("input"):
+            return {name: tensor for name, tensor in found.items() if name.startswith("embedding.")}
+        if part == "decoder" and kind == "decoder":
+            return {n: tensor for n, tensor in found.items() if not n.startswith("embedding.")}
+        return found
 
 
 def names_of(model: nn.Module, key: str) -> dict[str, str]:
@@ -60,7 +75,7 @@ def names_of(model: nn.Module, key: str) -> dict[str, str]:
 def begins_with(config: Config) -> dict[str, str]:
     """The keys of the parts that begin with another run's weights, and where these are."""
     found = {key: part.training.weights for key, part in config.parts().items() if part.training}
-    return {key: place for key, place in found.items() if place}
+    return {key: place for key, place in found.items() if place and place != NEW}
 
 
 def given_names(config: Config, model: Model) -> set[str]:
@@ -69,7 +84,12 @@ def given_names(config: Config, model: Model) -> set[str]:
     parts = begins_with(config)
     if not parts:
         return {name for name, _ in model.named_parameters()}
-    return {name for key in parts for name in names_of(model, key).values()}
+    return {
+        name
+        for key in parts
+        for own, name in names_of(model, key).items()
+        if not lora.is_adapter(own)
+    }
 
 
 def check(recipe: Recipe) -> None:
@@ -83,11 +103,15 @@ def check(recipe: Recipe) -> None:
             _fitting(stand_in(config), key, base, part, config)
 
 
-def gather(recipe: Recipe, model: Model, sizes: Sizes) -> Weights:
-    """The weights that the recipe's parts begin with, by their names in the model, which may be one
-    without memory."""
+def gather(
+    recipe: Recipe, model: Model, sizes: Sizes, only: Collection[str] | None = None
+) -> Weights:
+    """The weights that the recipe's parts, or some of them, begin with, by their names in the
+    model, which may be one without memory."""
     found: Weights = {}
     for key, (base, part) in _open(recipe.model).items():
+        if only is not None and key not in only:
+            continue
         _same_vocabulary(key, sizes, base, part)
         own = names_of(model, key)
         for name, tensor in _fitting(model, key, base, part, recipe.model).items():
@@ -101,19 +125,82 @@ def gather(recipe: Recipe, model: Model, sizes: Sizes) -> Weights:
     return found
 
 
-def of_all_parts(recipe: Recipe, base_run: "Run") -> Recipe:
-    """The recipe of `--from`: what names no weights of its own begins with those of the run, and
-    not with pretrained vectors."""
+def base_of(recipe: Recipe) -> "Run | None":
+    """The run that the recipe's model begins with, if it names one for all parts."""
+    from regard.runs.run import Run
 
-    def change(part: Part) -> Part:
-        training = part.training or Training()
-        place = training.weights or str(base_run.folder.resolve())
-        config = part.config
-        if not training.weights and vectors_of(part):
-            config = replace(config, vectors="")
-        return Part(part.kind, config, replace(training, weights=place))
+    if not recipe.model.weights:
+        return None
+    try:
+        return Run(Path(recipe.model.weights))
+    except UserError as error:
+        raise RecipeError(f"model.weights: {error}") from None
 
-    return replace(recipe, model=recipe.model.changed(change))
+
+def fields_of(recipe: Recipe, base: "Run", fields: Mapping[str, Any]) -> dict[str, str]:
+    """The sides whose fields come along with the weights, and the names of these fields there: what
+    a part that is taken reads or predicts."""
+    names, there = [field.name for field in fields.values()], base.task
+    taken = _taken(recipe.model)
+    if base.recipe.kind == recipe.kind and taken.keys() == recipe.model.parts().keys():
+        return {side: field.name for side, field in fields.items()}
+    plain = Sizes({}, reads=next(iter(names), ""), writes=names[-1] if names else "")
+    pairs = {_field(key, plain): _field(part, there.sizes) for key, part in taken.items()}
+    return {side: pairs[f.name] for side, f in fields.items() if pairs.get(f.name)}
+
+
+def learnt(recipe: Recipe, base: "Run | None", fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that come along, by their sides, with what they have learnt."""
+    if base is None:
+        return {}
+    found = {}
+    for side, name in fields_of(recipe, base, fields).items():
+        loaded = replace(fields[side], name=name).load(base.folder)
+        found[side] = replace(loaded, name=fields[side].name)
+    return found
+
+
+def check_whole(recipe: Recipe, base: "Run", fields: Mapping[str, Any]) -> None:
+    """Refuse, before any data is read, weights for all parts that do not fit."""
+    known = {field.name: field for field in learnt(recipe, base, fields).values()}
+    names = [field.name for field in fields.values()]
+    if base.recipe.kind == recipe.kind and len(known) == len(names):
+        sizes = base.task.sizes
+    else:
+        sizes = Sizes(
+            {n: known[n].size if n in known else AnyField() for n in names},
+            reads=next(iter(names), ""),
+            writes=names[-1] if names else "",
+            shared=True,
+            vocabularies={name: field.vocabulary for name, field in known.items()},
+        )
+    with torch.device("meta"):
+        model = build(recipe.model, sizes)
+    try:
+        gather(recipe, model, sizes, _taken(recipe.model))
+    except RecipeError as error:
+        differs = _difference(recipe, base)
+        raise RecipeError(f"model: {differs}" if differs else str(error)) from None
+
+
+def _taken(config: Config) -> dict[str, str]:
+    """The parts that begin with weights of the run for all parts, and their keys there."""
+    places = {key: paths.split(place) for key, place in begins_with(config).items()}
+    return {key: part or key for key, (run, part) in places.items() if run == config.weights}
+
+
+def _difference(recipe: Recipe, base: "Run") -> str:
+    """The keys of the model's section that decide its shape and differ."""
+    here, there = (configuration.flat(r.model) for r in (recipe, base.recipe))
+    taken = [f"{key}." for key, part in _taken(recipe.model).items() if part == key]
+    shared = ("dim", "scale", "tie") if "head." in taken else ("dim", "scale")
+    return ", ".join(
+        f"{key} is {here.get(key)} here and {there.get(key)} in {base.folder}"
+        for key in here | there
+        if key in shared or key.startswith(tuple(taken))
+        if here.get(key) != there.get(key) and not isinstance(here.get(key), float)
+        if key.rpartition(".")[2] not in ("weights", "frozen", "vectors") and ".lora." not in key
+    )
 
 
 def vectors_of(part: Part) -> str:
@@ -142,12 +229,12 @@ def _open(config: Config) -> dict[str, tuple[Base, str]]:
 def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> Weights:
     """The weights for a part, if their names and shapes are its own."""
     try:
-        given = base.part(part)
+        given = base.serving(key, config.parts()[key].kind, part)
     except RecipeError as error:
         raise RecipeError(f"model.{key}.weights: {error}") from None
     there = {name: tuple(tensor.shape) for name, tensor in given.items()}
     own = model.get_submodule(key).named_parameters()
-    here = {name: tuple(parameter.shape) for name, parameter in own}
+    here = {name: tuple(p.shape) for name, p in own if not lora.is_adapter(name)}
     for name in here.keys() & there.keys() & _decided(model.get_submodule(key)):
         if there[name] != here[name]:  # validation will decide it; until then it is 1
             given[name], there[name] = torch.ones(here[name]), here[name]
@@ -176,6 +263,8 @@ def _decided(part: nn.Module) -> set[str]:
 def _same_vocabulary(key: str, sizes: Sizes, base: Base, part: str) -> None:
     """Rows of an embedding or a projection belong to the tokens or labels they were learnt for."""
     here, there = _field(key, sizes), _field(part, base.sizes)
+    if not here:
+        return
     if sizes.vocabularies.get(here) != base.sizes.vocabularies.get(there):
         raise RecipeError(
             f"model.{key}.weights: the vocabulary of {there!r} in {base.folder} is not that of "

@@ -2,25 +2,26 @@
 the others: max Σ_t∈M log p(x_t | x without M)  (Devlin et al. 2019)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard.data import batching, files, passages, tokenizers
+from regard.data import batching, documents, files, passages, tokenizers
 from regard.data.batching import Draw
 from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
-from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, pseudo_scored, scores
-from regard.decoding.prediction import Choose, Sample
-from regard.errors import RecipeError
+from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, scores
+from regard.decoding.prediction import Choose, Sample, scored
+from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import Stored, collate
-from regard.fields import Example, Row, masked
+from regard.fields import Example, masked
+from regard.inspect import reading
+from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
@@ -83,25 +84,16 @@ def plan(config: Config) -> Plan:
 
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The documents of a part's own files."""
-    data, lines = config.data, config.windows.documents == "lines"
-    policy = policy if lines else Policy(broken=policy.broken, empty="keep")
-    for path in data.paths(part):
+    data, kind = config.data, config.windows.documents
+    policy = policy if kind == "line" else replace(policy, empty="keep")
+
+    def lines(path: Path) -> Iterator[tuple[int, str]]:
         rows = parallel([path], data.columns or ("text",), policy, report, **data.layout)
-        if lines:
-            for number, (line,) in rows:
-                yield Example((path,), number, (line,))
-            continue
-        first, document = 0, list[str]()
-        for number, (line,) in rows:
-            if line.strip():
-                first = number if not document else first
-                document.append(line)
-            elif document:
-                yield Example((path,), first, ("\n".join(document),))
-                document = []
-        if document:
-            yield Example((path,), first, ("\n".join(document),))
-    if not lines:
+        return ((number, line) for number, (line,) in rows)
+
+    for path, number, document in documents.read(data.paths(part), lines, kind):
+        yield Example((path,), number, (document,))
+    if kind != "line":
         report.counts.pop("empty text", None)  # seen, but not left out
         report.findings.pop("empty text", None)
 
@@ -126,15 +118,13 @@ class Task(FolderTask):
 
     def batches(self, seed: int) -> Batches:
         """Windows of the documents, cut anew in each epoch; those of like length together."""
-        documents = passages.Documents(self._stored("train").store.flat("source"), self.by.end)
+        texts = passages.Documents(self._stored("train").store.flat("source"), self.by.end)
         windows, cut = self.config.windows, dict[int, Any]()
 
         def of(epoch: int) -> Any:
             if epoch not in cut:
                 random = np.random.Generator(np.random.PCG64([seed, epoch, windows.room]))
-                made = passages.windows(
-                    documents.lengths, windows.room, windows.crosses, random
-                )
+                made = passages.windows(texts.lengths, windows.room, windows.crosses, random)
                 cut.pop(epoch - 2, None)
                 cut[epoch] = made
             return cut[epoch]
@@ -145,7 +135,7 @@ class Task(FolderTask):
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
             first, end = of(draw.epoch)
-            rows = [{"source": documents.read(int(first[n]), int(end[n]))} for n in ids]
+            rows = [{"source": texts.read(int(first[n]), int(end[n]))} for n in ids]
             return collate([self.source], rows, ids, draw)
 
         return batching.Batches(lengths, make, self.config.batch, seed)
@@ -162,13 +152,13 @@ class Task(FolderTask):
             return {}
         found = self._recovered(model, self._stored("validation").store.read_all("source"))
         whole = [place for each in found for place in each]
-        said, true = (np.concatenate([getattr(f, side) for f in whole]) for side in ("said", "true"))
+        said, true = (
+            np.concatenate([getattr(f, side) for f in whole]) for side in ("said", "true")
+        )
         alike = health.shares(*(list(map(str, side)) for side in (said, true)))
         return figures(whole) | alike
 
-    def _recovered(
-        self, model: Model, texts: Sequence[Any], batch: int = 0
-    ) -> list[list[Found]]:
+    def _recovered(self, model: Model, texts: Sequence[Any], batch: int = 0) -> list[list[Found]]:
         """What the model says of hidden places of each window of each text."""
         windows = self.filler.windows(texts)
         rows = [{"source": window} for some in windows for window in some]
@@ -196,7 +186,9 @@ class Task(FolderTask):
     def samples(self, model: Model, choose: Choose) -> list[Sample]:
         """Words of some texts of the validation part, and what the model says instead."""
         texts = [text for (text,) in watched(self.folder, self.fields) or ()]
-        rows = [self.source.cut(self.source.encode([texts[n]])[0], SAMPLE) for n in choose(len(texts))]
+        rows = [
+            self.source.cut(self.source.encode([texts[n]])[0], SAMPLE) for n in choose(len(texts))
+        ]
         hidden = [self.source.hidden(row, Draw().random(n)) for n, row in enumerate(rows)]
         found = self.filler.fill(model, [row for row, _ in hidden], 1)
         return [
@@ -217,14 +209,16 @@ class Task(FolderTask):
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """Likelihood and accuracy of hidden tokens of a part, which are always the same ones."""
-        found = [place for each in self.by_text(model, part, batch) for place in each]
+        found = self.by_text(model, part, batch)
         masking, length = self.config.masking, self.config.windows.length
         kind = "words" if masking.whole_words else "tokens"
         hidden = f"{masking.fraction:g}/{masking.masked:g}/{masking.random:g}-{kind}"
-        return scores(found, f"hidden:{hidden}|window:{length}|draw:0"), []
+        texts = [self.filler.recovered(each) for each in found]
+        whole = [place for each in found for place in each]
+        return scores(whole, f"hidden:{hidden}|window:{length}|draw:0"), texts
 
     def by_text(self, model: Model, part: files.Part, batch: int = 64) -> list[list[Found]]:
-        """What the model says of the hidden places of each text of a part."""
+        """What the model says of the hidden places of each text of a part, window by window."""
         texts = [row["source"] for row in self.source.encode(self.references(part)[0])]
         return self._recovered(model, texts, batch)
 
@@ -233,10 +227,40 @@ class Task(FolderTask):
     ) -> Iterator[dict[str, Any]]:
         """Pseudo-log-likelihood and pseudo-perplexity of each text: every token is hidden once, and
         all others are read."""
-        rows: list[Row] = self.source.encode(texts)
-        tokens = [[int(token) for token in row["source"]] for row in rows]
-        for row, symbols, chances in zip(
-            rows, tokens, self.filler.pseudo(model, tokens, batch), strict=True
-        ):
+        tokens = [[int(token) for token in row["source"]] for row in self.source.encode(texts)]
+        for symbols, chances in zip(tokens, self.filler.pseudo(model, tokens, batch), strict=True):
             status = "unknown" if self.by.unknown in symbols else "ok"
-            yield pseudo_scored(chances, status=status, tokens=self.by.pieces(symbols))
+            yield scored(chances, status=status, tokens=self.by.pieces(symbols))
+
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """The likeliest words at the blanks of a text, or those of `target`; where there is no
+        blank, its own tokens, which the model reads, too."""
+        row = self.source.cut(self.source.blanks(text), self.filler.room)
+        tokens = [int(token) for token in row["source"]]
+        places = [n + 1 for n, token in enumerate(tokens) if token == self.source.mask]
+        given = None if places else tokens
+        if target is not None and places:
+            given = self._given(target.split(), len(places))
+        return reading.filled(
+            model,
+            self.filler.batch([row], [0]).to(model.device),
+            text,
+            places or [*range(1, len(tokens) + 1)],
+            self.by,
+            given,
+            source=self.source.positions(row),
+            source_words=self.source.groups(row),
+            hidden=bool(places),
+        )
+
+    def _given(self, words: Sequence[str], blanks: int) -> list[int]:
+        """The token of each word for a blank."""
+        found = self.by.encode(words)
+        for word, tokens in zip(words, found, strict=True):
+            if len(tokens) != 1:
+                raise UserError(f"inspect: {word!r} is {len(tokens)} tokens; a blank takes one")
+        if len(words) != blanks:
+            raise UserError(f"inspect: {len(words)} words for {blanks} blanks")
+        return [tokens[0] for tokens in found]

@@ -7,6 +7,7 @@ import inspect
 import re
 import shutil
 import textwrap
+import types
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
@@ -92,6 +93,8 @@ def _walk(config: type, header: str, leave_out: set[str] | None = None) -> Itera
         hint = hints[field.name]
         if field.name in (leave_out or ()):
             continue
+        if isinstance(hint, types.UnionType):  # a section that may be there
+            hint = next(filter(dataclasses.is_dataclass, hint.__args__), hint)
         if dataclasses.is_dataclass(hint) or room_of(hint):
             inner.append((f"{header}.{field.name}".lstrip("."), hint))
             continue
@@ -107,7 +110,9 @@ def _walk(config: type, header: str, leave_out: set[str] | None = None) -> Itera
 
 
 def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
-    """One section for each kind of part, the default first; then those inside of it."""
+    """One section for each kind of part, the default first; then those inside of it, and at last
+    those that a part of any kind may have."""
+    common, *anywhere = _walk(Training, header)
     for kind in sorted(kinds(room), key=lambda kind: (kind != default, kind)):
         if room == "fields" and not module(room, kind).Field.readable:
             continue  # what a model predicts, or reads in one task alone
@@ -117,11 +122,12 @@ def _kinds(room: str, header: str, default: str) -> Iterator[Section]:
         first = Key("kind", "a string", f'"{default}"', f"{kind}: {_about(room, kind)}")
         own = [key for section in found if section.header == header for key in section.keys]
         if room in ROOMS.values():
-            [common] = _walk(Training, header)
             own += [key for key in common.keys if key.name in training_keys(config)]
         yield Section(header, kind, text, [first, *own])
         inner = (section for section in found if section.header != header)
         yield from (s if s.kind else s._replace(kind=kind, inside=True) for s in inner)
+    if room in ROOMS.values():
+        yield from anywhere
 
 
 def _about(room: str, kind: str) -> str:
@@ -284,7 +290,12 @@ def _defaults(task: ModuleType) -> list[str]:
     part, names = defaults.main_part(task), dict.fromkeys(k for t in tables.values() for k in t)
     known, heads = kinds(f"{part}s"), []
     for name in list(tables)[1:]:
-        of = (("tokenizer", part)[kind in known] + f'.kind = "{kind}"' for kind in name.split("-"))
+        of = (
+            "model.weights"
+            if kind == defaults.FINETUNE
+            else ("tokenizer", part)[kind in known] + f'.kind = "{kind}"'
+            for kind in name.split("-")
+        )
         heads.append(", ".join(f"`{key}`" for key in of))
     lines = [f"| default of | any | {' | '.join(heads)} |", "|---" * (len(tables) + 1) + "|"]
     for name in names:

@@ -47,8 +47,8 @@ def train(
         overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
         to: The folder of the new run; otherwise runs/NAME, or runs/NAME-2 if that is finished.
         resume: A run to go on with, exactly where it stopped.
-        start_from: A run whose whole model (weights and tokenizers) is trained on. For single parts
-            of it, name the run in the recipe: model.encoder.weights=runs/mine.
+        start_from: A run to begin with, of this task or another: the same as model.weights=RUN. For
+            single parts of it: model.encoder.weights=RUN.
         seeds: Train so many seeds, from the recipe's own on, into runs/NAME-seed1, …; report mean
             and deviation. Finished ones are kept, unfinished ones go on.
         profile: Train nothing: run some updates and say where their time goes.
@@ -75,7 +75,6 @@ def train(
     if profile:
         _profile(recipe, overrides, resume, as_json=json)
         return
-    given = runs.Run(start_from) if start_from else None
     warnings: list[dict[str, Any]] = []
     if resume is not None and preparing.is_interrupted(resume):
         with display.waiting(f"preparing the data in {resume}"):
@@ -84,10 +83,10 @@ def train(
         run = runs.Run(resume)
     else:
         assert recipe is not None
-        folder, loaded = front.prepared(recipe, overrides, to)
+        folder, loaded = front.prepared(recipe, overrides, to, start_from)
         said = [] if to else state.check_rerun(recipe, overrides)
         with display.waiting(f"preparing the data in {folder}"):
-            run, warnings = front.create(folder, loaded, given)
+            run, warnings = front.create(folder, loaded)
         warnings = [*said, *warnings]
     with display.training(run, as_json=json) as (show, tick):
         for warning in warnings:
@@ -149,7 +148,7 @@ def doctor(
         overrides: Changes to the recipe: train.updates=100, 'data.train=["a.en", "a.de"]'.
         to: The folder that the run would be in: is its disk large enough?
         resume: A run that is to go on.
-        start_from: A run whose whole model (weights and tokenizers) would be trained on.
+        start_from: A run that the model would begin with: the same as model.weights=RUN.
         json: All findings as JSON on stdout.
     """
     _check_named(recipe)

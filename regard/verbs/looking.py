@@ -7,6 +7,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from regard.console import streams
 from regard.errors import RecipeError, UserError
+from regard.verbs import vectors
 from regard.verbs.common import (
     Checkpoint,
     Device,
@@ -22,6 +23,7 @@ from regard.verbs.common import (
     whole_file,
 )
 from regard.verbs.sources import is_there
+from regard.verbs.vectors import is_vectors
 
 
 def inspect(
@@ -50,7 +52,8 @@ def inspect(
     Attention of every layer and head, alignment, beam search tree, probabilities and
     alternatives of every token, states and gates, gradients, positions, embeddings, attribution,
     logit lens.
-    A run that forecasts reads files (CSV) instead of texts.
+    A run that forecasts reads files (CSV) instead of texts. Of word vectors, words are shown on a
+    map, with their neighbours, and pairs with a colon between as arrows.
 
     Examples:
       regard inspect runs/mine "a dog runs ."
@@ -59,6 +62,7 @@ def inspect(
       regard inspect runs/mine "a dog runs ." --replay
       regard inspect runs/mine --with runs/other "a dog runs ."
       regard inspect runs/mine --heads
+      regard inspect runs/vectors man:woman actor:actress
       regard inspect runs/bert --word bank "the bank of the river" "the bank lends money"
 
     Args:
@@ -79,6 +83,9 @@ def inspect(
         svg: A folder for the views as SVG pictures.
         json: The names of the files written, as JSON on stdout.
     """
+    if is_vectors(run):
+        vectors.inspect(run, texts, output, png, svg, as_json=json)
+        return
     from regard.inspect import pictures, report
     from regard.inspect.survey import survey
     from regard.runs import Run, state

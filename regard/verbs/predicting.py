@@ -59,6 +59,7 @@ def predict(
     stop: tuple[str, ...] = (),
     stream: Flag = False,
     next: Maybe[int] = None,
+    top: Maybe[int] = None,
     prefix: Maybe[str] = None,
     choices: Maybe[Path] = None,
     length: Maybe[int] = None,
@@ -89,6 +90,7 @@ def predict(
       echo "the time" | regard predict runs/language-model --length 300
       regard predict runs/language-model "The film is" --stream --stop . --temperature 0.7
       regard predict runs/language-model "I went to the climbing gym and I" --next 10
+      regard predict runs/imdb-mlm "this movie was [MASK] ." --top 10
       regard predict runs/etth1-linear series.csv > forecast.csv
 
     Args:
@@ -118,6 +120,7 @@ def predict(
         stream: Show what a language model writes while it writes; the input stands before it.
         next: So many of the likeliest words after each input, with their probabilities, a line
             each, instead of an output (with --format jsonl one line).
+        top: How many words are given for each [MASK] of a masked language model's input.
         prefix: What every output must begin with: a part of it, in its score and length, too.
         choices: A file of all that may be written, one text to a line; none: anything may.
         length: Most tokens of an output, if not as the recipe says; where the input's length
@@ -126,7 +129,8 @@ def predict(
             probabilities, alignment, status; of a table, its columns, too.
         batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
             each line is answered before the next is read.
-        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        quantization: Numbers that CTranslate2, or torch with language models, computes with; int8
+            is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
@@ -138,7 +142,7 @@ def predict(
         search=search, beams=beams, nbest=nbest,
         length_penalty=length_penalty, min_length=min_length, temperature=temperature,
         top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
-        seed=seed, length=length,
+        seed=seed, length=length, top=top,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     if nbest is not None and nbest > 1 and not detailed:
@@ -173,8 +177,8 @@ def predict(
                 put(line)
         return
     _refuse_layout(source, column=column, delimiter=delimiter, header=header)
-    stream = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
-    for number, prediction in enumerate(stream, 1):
+    outputs = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
+    for number, prediction in enumerate(outputs, 1):
         source.warn(number, prediction.status)
         if detailed and predictor.task.reads_files:
             for step in _steps(prediction.text):

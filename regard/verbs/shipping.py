@@ -16,6 +16,7 @@ from regard.verbs.common import (
     say,
     unfinished_key,
 )
+from regard.verbs.vectors import export as export_vectors, is_vectors
 
 
 def import_(source: Positional[str], run: Positional[Path], *, json: Flag = False) -> None:
@@ -68,12 +69,15 @@ def export(
       regard export runs/mine shipped --to onnx
       regard export runs/mine shipped --quantization int8
       regard export runs/mine shipped --to huggingface
+      regard export runs/vectors vectors.bin --to word2vec
 
     Args:
-        folder: The new folder; its README.md says how to use it, with a program.
+        folder: The new folder; its README.md says how to use it, with a program. Of word vectors, a
+            file: .bin in word2vec's binary form, .txt or .vec in its text form.
         to: The form: onnx for every task (runs with onnxruntime), ctranslate2 for Transformers that
             translate (faster, with beam search); huggingface for Transformers that have the shape
-            of a known family (loaded by transformers); auto takes ctranslate2 where it fits.
+            of a known family (loaded by transformers), word2vec for word vectors; auto takes
+            what fits.
         quantization: The numbers that it computes with; others than float32 are smaller and faster,
             and the score that they cost on the validation part is measured. ONNX has float32 and
             int8.
@@ -81,6 +85,9 @@ def export(
             a sentence's output can depend on those beside it.
         json: Machine-readable output on stdout.
     """
+    if is_vectors(run):
+        export_vectors(run, folder, to, as_json=json)
+        return
     from dataclasses import asdict
 
     from regard.interop.shipping import ship

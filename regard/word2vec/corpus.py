@@ -136,7 +136,7 @@ def prepare(source: Source, settings: Settings, folder: Path) -> Prepared:
 
 
 def _write(source: Source, tokenizer: Tokenizer, folder: Path) -> tuple[NDArray[np.int64], int]:
-    """The text as numbers, from 0 for the most frequent word on; counts, and words that were read."""
+    """The text as numbers, from 0 for the most frequent word on; counts, and words read."""
     (folder / TOKENS).parent.mkdir()
     special = len(tokenizer.special)
     counts, read, before = np.zeros(len(tokenizer) - special, np.int64), 0, 0

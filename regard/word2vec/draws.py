@@ -30,7 +30,7 @@ def parts(chances: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def alias(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-    """(threshold, other) of Walker's alias table (1977): n columns, drawn alike, each with two words.
+    """(threshold, other) of Walker's alias table (1977): n columns, drawn alike, of two words each.
 
     With q = n · weights / Σ weights, column i gives i with probability threshold[i] / 2³² and
     other[i] otherwise: what a word has below 1 is filled up by one that has more.

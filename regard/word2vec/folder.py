@@ -1,13 +1,13 @@
 """The folder of a run of word2vec, whole or not at all.
 
-    word2vec.json               settings, and what the text was
-    words.tokenizer.json        the words, as a recipe's tokenizer has them
-    counts.json                 how often each was seen
-    manifest.json               size and hash of all that the run was made with
-    store/                      the text as numbers, until training is over
-    checkpoints/00000003/       the vectors after the last finished epoch, until training is over
-    metrics.jsonl               a record of each epoch
-    model/                      the vectors (V, D): float32, safetensors
+word2vec.json               settings, and what the text was
+words.tokenizer.json        the words, as a recipe's tokenizer has them
+counts.json                 how often each was seen
+manifest.json               size and hash of all that the run was made with
+store/                      the text as numbers, until training is over
+checkpoints/00000003/       the vectors after the last finished epoch, until training is over
+metrics.jsonl               a record of each epoch
+model/                      the vectors (V, D): float32, safetensors
 """
 
 import dataclasses

@@ -215,4 +215,4 @@ def wilson(right: int, n: int) -> tuple[float, float] | tuple[None, None]:
     p, square = right / n, Z**2 / n
     middle = (p + square / 2) / (1 + square)
     half = Z * math.sqrt(p * (1 - p) / n + square / (4 * n)) / (1 + square)
-    return 100 * (middle - half), 100 * (middle + half)
+    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)

@@ -1,7 +1,7 @@
 """The compiled part of word2vec: all pairs of a piece of text, one gradient step for each.
 
-Every word w has a vector v_w as an input, and each target t a vector u_t as an output. For an input
-vector x and a target t with label y (1: it was seen, 0: it was drawn, or the other branch was taken)
+Every word w has a vector v_w as an input, and each target t a vector u_t as an output. For an
+input vector x and a target t with label y (1: seen, or left in the tree; 0: drawn, or right)
 
     L = −log σ(x·u_t) if y = 1,  −log σ(−x·u_t) if y = 0
     g = y − σ(x·u_t)                     so that  −∂L/∂x = g u_t,  −∂L/∂u_t = g x
@@ -10,17 +10,18 @@ vector x and a target t with label y (1: it was seen, 0: it was drawn, or the ot
 (Mikolov et al. 2013b, equations 3 and 4; Goldberg and Levy 2014.)
 
     skip-gram                x = v_c for each word c near the word w; the targets are w's
-    CBOW                     x = the mean of all v_c; each v_c takes the whole step of x, as word2vec does
-    negative sampling        w's targets: w with y = 1, and K words drawn for this very pair, with y = 0
+    CBOW                     x = the mean of all v_c; each v_c takes the whole step, as in word2vec
+    negative sampling        w's targets: w with y = 1, and K words drawn for this pair, y = 0
     hierarchical softmax     w's targets: the inner nodes on its path in the Huffman tree
 
 Threads write into the same arrays without locks (Hogwild, Recht et al. 2011). Nothing is drawn from
 a shared generator: a piece of text begins with a state that is a function of seed, epoch and piece.
+Types are numba's to check (`no_type_check`), and what it compiles nobody may wrap.
 """
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, no_type_check
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +37,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 STEPS = 1024
 """Entries of the table of σ."""
 EDGE = 6.0
-"""Beyond ±6 the sigmoid is taken for 0 or 1, and a target that is right by then is left as it is."""
+"""Beyond ±6 the sigmoid is taken for 0 or 1: a target that is right by then is left as it is."""
 
 # Reductions may be reordered, so that they use whole vector registers.
 OPTIONS = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
 def inlined(function: Function) -> Function:
-    """A function that becomes a part of what calls it: sizes that are known there are known here."""
+    """A function that becomes a part of what calls it: sizes known there are known here."""
     return cast(Function, njit(inline="always", **OPTIONS)(function))
 
 
@@ -72,6 +73,7 @@ class Targets(NamedTuple):
 
 
 @inlined
+@no_type_check
 def following(state: np.uint64) -> np.uint64:
     """The next state of xorshift64 (Marsaglia 2003); its upper and lower half are drawn from."""
     state ^= state << np.uint64(13)
@@ -81,6 +83,7 @@ def following(state: np.uint64) -> np.uint64:
 
 
 @inlined
+@no_type_check
 def drawn(state: np.uint64, threshold: NDArray[np.uint32], other: NDArray[np.int32]) -> np.int64:
     """A word by the alias method (Walker 1977): a column by the upper half of the state, and the
     word itself or its other by the lower half."""
@@ -90,17 +93,19 @@ def drawn(state: np.uint64, threshold: NDArray[np.uint32], other: NDArray[np.int
 
 
 @inlined
+@no_type_check
 def force(dot: np.float32, label: np.float32) -> np.float32:
     """g = y − σ(z), of a table."""
     if dot >= np.float32(EDGE):
         return label - np.float32(1)
-    if dot < np.float32(-EDGE):
-        return label
-    place = np.int64((dot + np.float32(EDGE)) * np.float32(STEPS / (2 * EDGE)))
-    return label - SIGMOIDS[min(place, STEPS - 1)]
+    if dot >= np.float32(-EDGE):
+        place = np.int64((dot + np.float32(EDGE)) * np.float32(STEPS / (2 * EDGE)))
+        return label - SIGMOIDS[min(place, STEPS - 1)]
+    return label  # also of what is no number: that has no place in a table
 
 
 @inlined
+@no_type_check
 def learn(
     x: NDArray[np.float32],
     outputs: NDArray[np.float32],
@@ -113,8 +118,8 @@ def learn(
     dim: int,
 ) -> None:
     """One step of `count` targets for x (D,): the u_t are changed, and η Σ g_t u_t is put into
-    `step` (D,), which the caller adds to x, or to all that x is the mean of. A target that was drawn
-    twice takes two steps."""
+    `step` (D,), which the caller adds to x, or to all that x is the mean of. A target that was
+    drawn twice takes two steps."""
     for n in range(count):  # all products first: none waits for what another has changed
         u = outputs[rows[n]]
         dot = np.float32(0)
@@ -134,6 +139,7 @@ def learn(
 
 
 @inlined
+@no_type_check
 def choose(
     word: int,
     targets: Targets,
@@ -162,6 +168,7 @@ def choose(
 
 
 @cache
+@no_type_check
 def piece(dim: int) -> Callable[..., int]:
     """The engine for vectors of one dimension, which the compiler knows: half as fast again.
 
@@ -206,32 +213,28 @@ def piece(dim: int) -> Callable[..., int]:
                 if high - low < 2:
                     continue
                 pairs += high - low - 1
-                if not cbow:
-                    for near in range(low, high):
+                # CBOW takes one turn for all words near, skip-gram one for each.
+                for turn in range(low, low + 1 if cbow else high):
+                    if not cbow and turn == place:
+                        continue
+                    x = mean if cbow else inputs[kept[turn]]
+                    if cbow:
+                        part = np.float32(1) / np.float32(high - low - 1)
+                        for d in range(dim):
+                            mean[d] = np.float32(0)
+                        for near in range(low, high):
+                            if near != place:
+                                v = inputs[kept[near]]
+                                for d in range(dim):
+                                    mean[d] += part * v[d]
+                    count, state = choose(kept[place], targets, negatives, state, rows, labels)
+                    learn(x, outputs, rows, labels, count, rate, step, forces, dim)
+                    first_near, last_near = (low, high) if cbow else (turn, turn + 1)
+                    for near in range(first_near, last_near):
                         if near != place:
                             v = inputs[kept[near]]
-                            count, state = choose(
-                                kept[place], targets, negatives, state, rows, labels
-                            )
-                            learn(v, outputs, rows, labels, count, rate, step, forces, dim)
                             for d in range(dim):
                                 v[d] += step[d]
-                    continue
-                part = np.float32(1) / np.float32(high - low - 1)
-                for d in range(dim):
-                    mean[d] = np.float32(0)
-                for near in range(low, high):
-                    if near != place:
-                        v = inputs[kept[near]]
-                        for d in range(dim):
-                            mean[d] += part * v[d]
-                count, state = choose(kept[place], targets, negatives, state, rows, labels)
-                learn(mean, outputs, rows, labels, count, rate, step, forces, dim)
-                for near in range(low, high):
-                    if near != place:
-                        v = inputs[kept[near]]
-                        for d in range(dim):
-                            v[d] += step[d]
         return pairs
 
     return cast(Callable[..., int], njit(cache=True, **OPTIONS)(engine))

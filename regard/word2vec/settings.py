@@ -44,7 +44,7 @@ class Settings:
     lowercase: bool = True
     """Fold to lower case first, as [tokenizer] lowercase does."""
     split: Literal["punctuation", "whitespace"] = "punctuation"
-    """What words are, as [tokenizer] split: punctuation parts from words, or whitespace alone does."""
+    """What words are, as [tokenizer] split: whether punctuation parts from words."""
     seed: Seed = 1
     """Of all draws."""
     threads: Few = 1
@@ -60,9 +60,7 @@ class Settings:
                 if not isinstance(value, bool):
                     raise RecipeError(f"{field.name}: {value!r} is not true or false")
             elif value not in hint.__args__:
-                raise RecipeError(
-                    f"{field.name}: {value!r} is none of {', '.join(hint.__args__)}"
-                )
+                raise RecipeError(f"{field.name}: {value!r} is none of {', '.join(hint.__args__)}")
         if self.min_learning_rate > self.learning_rate:
             raise RecipeError("min_learning_rate: it is above learning_rate")
 

@@ -20,6 +20,7 @@ from regard.word2vec import folder
 from regard.word2vec.folder import Folder
 
 Vector = NDArray[np.float32]
+FORMS = {".bin": "binary", ".txt": "text", ".vec": "text"}
 
 
 class Near(NamedTuple):
@@ -130,7 +131,7 @@ class Space(Shown):
         places[:, :kept] = u[:, :kept] * s[:kept]
         # An axis has no direction of its own: the point that is farthest out is put on its right.
         turned = np.sign(places[np.abs(places).argmax(0), [0, 1]])
-        parts = (s**2 / max(float((s**2).sum()), 1e-30)).tolist() + [0.0, 0.0]
+        parts = [*(s**2 / max(float((s**2).sum()), 1e-30)).tolist(), 0.0, 0.0]
         return places * np.where(turned == 0, 1, turned), (parts[0], parts[1])
 
     def blocks(self) -> list[Block]:
@@ -146,3 +147,14 @@ class Space(Shown):
                 ("text", f"{text['words']:,} words"),
             ]
         return [Block(("", ""), rows)]
+
+
+def export(space: Space, path: Path) -> tuple[str, int]:
+    """Write word2vec's binary form (.bin) or its text form (.txt, .vec); which, and the words."""
+    form = FORMS.get(path.suffix.lower())
+    if form is None:
+        raise UserError(f"{path}: the name must end in {', '.join(FORMS)}: which form is meant?")
+    if path.exists():
+        raise UserError(f"{path} is there already: name another file, or remove it")
+    vector_files.write(path, space.words, space.vectors, binary=form == "binary")
+    return form, len(space)

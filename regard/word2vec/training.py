@@ -1,8 +1,8 @@
 """Epoch after epoch over the text; after each, all that is needed to go on is on the disk.
 
 Every draw is a function of (seed, epoch, piece), and the learning rate one of the words before it:
-there is nothing else to be kept than the vectors, and on one thread a run that was stopped ends with
-the same bits as one that was not.
+there is nothing else to be kept than the vectors, and on one thread a run that was stopped ends
+with the same bits as one that was not.
 """
 
 import time
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,22 +63,29 @@ class Trainer:
         self.engine = kernel.piece(self.settings.dim)
 
     def epoch(
-        self, number: int, tables: Tables, tick: Callable[[int], None], stop: Callable[[], bool]
+        self,
+        number: int,
+        tables: Tables,
+        tick: Callable[[int], None],
+        stop: Callable[[], bool],
+        most: int | None = None,
     ) -> bool:
-        """Learn from all pieces once, on as many threads as the settings say; False if stopped."""
-        pieces, threads = count(), min(self.settings.threads, len(self.corpus))
+        """Learn from all pieces, or the first `most`, once, on as many threads as the settings say;
+        False if stopped."""
+        last = len(self.corpus) if most is None else most
+        pieces, threads = count(), min(self.settings.threads, last)
 
-        def work(first: bool) -> None:
+        def work() -> None:
             for piece in pieces:
-                if piece >= len(self.corpus) or stop():
+                if piece >= last or stop():
                     return
                 tick(self._learn(number, piece, tables))
 
         if threads == 1:
-            work(True)
+            work()
         else:
             with ThreadPoolExecutor(threads) as pool:
-                for done in [pool.submit(work, False) for _ in range(threads)]:
+                for done in [pool.submit(work) for _ in range(threads)]:
                     done.result()
         return not stop()
 
@@ -132,20 +140,21 @@ def _one(
     show: Callable[[Record], None], tick: Tick, stop: Callable[[], bool],
 ) -> bool:  # fmt: skip
     """One epoch, and the record of it."""
-    wall, cpu, seen = time.perf_counter(), time.process_time(), 0
+    wall, cpu, seen, one = time.perf_counter(), time.process_time(), 0, Lock()
 
     def tell(words: int) -> None:
         nonlocal seen
-        seen += words
-        tick(progress.tokens + seen, seen / (time.perf_counter() - wall))
+        with one:
+            seen += words
+            tick(progress.tokens + seen, seen / (time.perf_counter() - wall))
 
     if not trainer.epoch(progress.update, tables, tell, stop):
         return False
     for name, table in zip(NAMES, tables, strict=True):
         if not np.isfinite(table).all():
             raise UserError(
-                f"{run.path}: epoch {progress.update + 1}: the {name} are not finite: learning_rate "
-                f"= {run.settings.learning_rate:g} is too high"
+                f"{run.path}: epoch {progress.update + 1}: the {name} are not finite: "
+                f"learning_rate = {run.settings.learning_rate:g} is too high"
             )
     seconds = time.perf_counter() - wall
     progress.update += 1
@@ -186,4 +195,3 @@ def _restored(
             return found.standing(), Tables(*(weights[name].numpy().copy() for name in NAMES))
         show({"kind": "warning", "text": f"{found.folder}: {fault}: it is left out"})
     return Progress(), Tables.drawn(size, run.settings)
-

@@ -365,7 +365,7 @@ def other(folder: Path) -> Path:
 
 def test_training_goes_on_from_another_runs_model(whole: Run, tmp_path: Path):
     recipe = other(tmp_path / "data")
-    changes = ("train.updates=1", "train.optimizer.learning_rate=1e-9", "tokenizer.kind=bpe")
+    changes = ("train.updates=1", "train.optimizer.learning_rate=1e-9")
     predictor = regard.train(recipe, *changes, to=tmp_path / "run", start_from=whole.folder)
     for side in ("source", "target"):
         name = f"{side}.tokenizer.json"
@@ -400,6 +400,7 @@ def test_going_on_is_resumed_like_any_run(whole: Run, tmp_path: Path):
         (("model.encoder.layers=2",), r"encoder\.layers is 2 here and 1 in "),
         (("model.head.bias=true",), r"head\.bias is True here and False in "),
         (("tokenizer.joint=true", "model.tie=all"), r"model\.tie: 'all' needs one vocabulary"),
+        (("tokenizer.kind=bpe",), r"tokenizer\.kind: 'bpe' here and 'word' in "),
     ],
 )
 def test_a_model_of_other_sizes_is_refused_before_anything_is_made(

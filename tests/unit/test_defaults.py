@@ -62,7 +62,7 @@ def test_all_defaults_are_keys_of_the_task(task: str):
     names = {"all"} | {
         each for name in defaults.of(module("tasks", task)) for each in name.split("-")
     }
-    assert names <= {"all", "character", *kinds("encoders")} and len(names) > 1
+    assert names <= {"all", "character", "finetune", *kinds("encoders")} and len(names) > 1
     read(task)
 
 

@@ -303,10 +303,12 @@ def test_labels_of_a_model_that_is_trained_on_count(tmp_path):
     recipe = classify(tmp_path, labelled(300, 1, ("good",)), labelled(200, 2))
     assert "labels.single" in codes(quick_check(recipe), "error")
     table = config.from_table({**TINY, "data": {"folder": str(tmp_path), "train": ["test.tsv"]}})
-    given = Run.create(tmp_path / "given", table)
-    assert codes(quick_check(recipe, given), "error") == []
-    other = classify(tmp_path, labelled(300, 1, ("good", "ugly")), labelled(200, 2))
-    [unseen] = [each for each in quick_check(other, given) if each.severity == "error"]
+    model = {"weights": str(Run.create(tmp_path / "given", table).folder)}
+    again = classify(tmp_path, labelled(300, 1, ("good",)), labelled(200, 2), model=model)
+    assert codes(quick_check(again), "error") == []
+    some = labelled(300, 1, ("good", "ugly"))
+    other = classify(tmp_path, some, labelled(200, 2), model=model)
+    [unseen] = [each for each in quick_check(other) if each.severity == "error"]
     assert unseen.place == f"{tmp_path}/train.tsv:2"
     assert unseen.what == "the label 'ugly' was never seen by the run that is trained on"
     assert unseen.code == "labels.foreign"
@@ -529,7 +531,7 @@ def test_a_model_that_memory_cannot_hold_is_an_error_and_is_never_made(made, mon
 
 def test_the_disk_must_hold_what_is_kept(made, tmp_path, monkeypatch):
     run = Run.create(tmp_path / "run", config.load(made))
-    weights = 4 * cost.parameters(run)
+    weights = 4 * cost.parameters(run).all
     stored = sum(f.stat().st_size for f in run.folder.rglob("*") if f.is_file())
     # Of 20 updates every fifth is saved: 4, one better and one that is being written.
     need = 6 * 3 * weights + weights + stored

@@ -31,7 +31,8 @@ FOUNDATIONS = {
     "decoders": "layers",
     "heads": "layers",
     "starting": "data recipe",
-    "model": "recipe inputs encoders decoders heads",
+    "tuning": "recipe layers",
+    "model": "recipe inputs encoders decoders heads tuning",
     "data": "types recipe.checked",
     "decoding.choices": "errors",
     "search": "types decoding.choices",
@@ -48,6 +49,7 @@ FOUNDATIONS = {
     "train": "types recipe.checked train.health layers.allocator layers.draws layers.native",
     "runs": "tasks train",
     "inspect": "runs",
+    "word2vec": "console data plots train",
     "interop": "runs",
     "serve": "inspect interop",
     "doctor": "runs",
@@ -55,7 +57,7 @@ FOUNDATIONS = {
     "tabular": "front",
     "evaluated": "front",
     "compare": "evaluated inspect",
-    "verbs": "compare tabular serve starting",
+    "verbs": "compare tabular serve starting word2vec",
     "door": "verbs",
     "regard": "door",
     "cli": "verbs",
@@ -64,7 +66,7 @@ FOUNDATIONS = {
 # Names of the package itself that anybody may ask for.
 PUBLIC = {"regard.__version__"}
 # Imports inside a function run when it is called; these rooms may look up that way only.
-DEFERRED = {"recipe": "model data tasks train"}
+DEFERRED = {"recipe": "model data tasks train layers"}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -4,6 +4,7 @@
   const regard = (globalThis.regard ??= {});
   const { make } = regard;
   const VIEWS = [
+    ["blanks", "Fill in", regard.blanks],
     ["numbers", "Numbers", regard.numbers],
     ["tokens", "Output", regard.output],
     ["attention", "Attention", regard.attention, { bar: regard.attentionBar, difference: regard.attentionDifference }],
