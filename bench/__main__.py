@@ -10,7 +10,20 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from bench import busy, decoding, defaults, machine, ngrams, preparing, recurrent, scaling, training
+from bench import (
+    busy,
+    byte_ngrams,
+    decoding,
+    defaults,
+    gpt,
+    machine,
+    ngrams,
+    preparing,
+    recurrent,
+    scaling,
+    training,
+    word2vec,
+)
 from regard.errors import RecipeError, UserError
 from regard.recipe import checked
 from regard.train.device import cores
@@ -22,7 +35,10 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "memory": training.memory,
     "measures": training.measures,
     "lstm": recurrent.lstm,
+    "gpt": gpt.train,
+    "generate": gpt.generate,
     "ngrams": ngrams.ngrams,
+    "byte-ngrams": byte_ngrams.byte_ngrams,
     "scaling": scaling.scaling,
     "busy": busy.busy,
     "decode": decoding.decode,
@@ -30,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "start": preparing.start,
     "prepare": preparing.prepare,
     "defaults": defaults.defaults,
+    "word2vec": word2vec.word2vec,
 }
 
 
@@ -66,8 +83,11 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="an answer within 5 minutes")
     parser.add_argument("--threads", type=int, default=cores(), help="for all alike")
     parser.add_argument(
-        "--data", help="a folder with multi30k (lstm: and imdb) in it; the catalogue's otherwise"
+        "--data",
+        help="a folder with multi30k in it (lstm: and imdb; word2vec: imdb, wordsim); "
+        "the catalogue's otherwise",
     )
+    parser.add_argument("--recipe", help="byte-ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument("--only", help="defaults: names of data sets, with commas between")

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 HOME = HERE.parent / ".bench"
 
 ENVIRONMENTS = {
+    "gensim": ["gensim==4.4.0", "numpy==2.4.6", "scipy==1.17.1"],
     "huggingface": ["torch==2.13.0", "transformers==5.22.2", "numpy==2.4.6", "safetensors==0.8.0"],
     # What Joey NMT imports in training: its own list leaves importlib_metadata out, asks for a
     # protobuf of 2022 and a sentencepiece of any version, and brings linters and plots along.

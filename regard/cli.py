@@ -16,7 +16,7 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import about, learning, looking, predicting, shipping, starting, using
+from regard.verbs import about, learning, looking, predicting, shipping, starting, using, vectors
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -69,10 +69,15 @@ VERBS: dict[str, Callable[..., None]] = {
         using.compare,
         predicting.predict,
         predicting.score,
+        shipping.import_,
         shipping.export,
         looking.inspect,
         looking.data,
         looking.keys,
+        vectors.word2vec,
+        vectors.neighbours,
+        vectors.analogy,
+        vectors.similarity,
         about.runs,
         about.info,
         completion,

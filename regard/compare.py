@@ -185,7 +185,7 @@ def _definition(name: str, signature: str) -> list[str]:
     """What a score is a score of. How far back a model can look is a matter of the model; of what
     is counted by the character, so are its tokens."""
     models = {"context"} | (
-        {"symbols", "unknown", "unit"} if name == "bits_per_character" else set()
+        {"symbols", "unknown", "unit"} if name.startswith("bits_per_") else set()
     )
     return [each for each in signature.split("|") if each.partition(":")[0] not in models]
 

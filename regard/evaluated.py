@@ -1,6 +1,7 @@
 """A run's evaluation on a part of the data: its scores, how sure they are, and whether another run
 differs by more than chance."""
 
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 
 from regard import front
 from regard.data.readers import excerpt
+from regard.decoding.filling import Recovers
 from regard.errors import UserError
 from regard.fields import labels
 from regard.metrics import SEED, Comparison, Score, by_line, paired, paired_bootstrap, statistic
@@ -55,6 +57,12 @@ class Evaluated:
             return statistic.windowed(self.scores, figures, horizon)
         if isinstance(task, Continues):
             return statistic.likelihood(self.scores, self.lines)
+        if isinstance(task, Recovers):
+            texts = [
+                (-math.fsum(e.log_probs), sum(map(str.__eq__, e.tokens, e.source)), len(e.tokens))
+                for e in self.predictions
+            ]
+            return statistic.recovered(self.scores, texts)
         if not self.predictions or len(self.predictor.sides) != 2:
             return {}
         if isinstance(task, Grades):

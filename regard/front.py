@@ -16,6 +16,7 @@ from regard.errors import RecipeError, UserError
 from regard.examples.raw import Raw
 from regard.interop import Engine, Quantization, ctranslate2
 from regard.interop.conversion import unavailable
+from regard.layers import int8
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Score
@@ -23,9 +24,9 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
-from regard.runs.shown import ShownModel
+from regard.runs.generating import Generates
 from regard.runs.state import free_folder
-from regard.tasks import Chooses, Grades, Prediction, Searches, Task, check_texts
+from regard.tasks import Chooses, Continues, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
 from regard.train.log import tell
 
@@ -37,7 +38,7 @@ def _settings(search: str) -> list[str]:
     return sorted(field.name for field in dataclasses.fields(module("search", search).Config))
 
 
-class Predictor(ShownModel):
+class Predictor(Generates):
     """A trained model with all that it needs to be used. Using it changes nothing: several threads
     may do so at once."""
 
@@ -62,11 +63,16 @@ class Predictor(ShownModel):
         numbers come."""
         if choices is not None:
             self._choose_among(choices)
-        self._quantization, self._shortlist = quantization, shortlist
         place = pick(device, "device")
+        rounded = quantization == "int8" and isinstance(self.task, Continues)
+        if rounded and (engine == "ctranslate2" or place != "cpu" or not int8.available()):
+            raise RecipeError("quantization: int8 of a language model is torch's, on a processor")
+        self._quantization, self._shortlist = "float32" if rounded else quantization, shortlist
         self._engine = self._settled(engine, place)
         self._loaded = run.loaded(checkpoint, place)
         self.model, self.progress = self._loaded.model, self._loaded.progress
+        if rounded:
+            int8.quantize(self.model)
         self.notes += self._loaded.notes
         self.unfinished = state.unfinished(run.folder, self.progress.update)
         """Where the run stands, if training is not over."""
@@ -175,17 +181,20 @@ class Predictor(ShownModel):
         details: bool = True,
         align: bool = False,
         length: int | None = None,
+        stop: Sequence[str] = (),
         split: bool = False,
+        top: int | None = None,
         first: int = 0,
         **options: Any,
     ) -> Iterator[Prediction]:
         """One Prediction for each input, in order.
 
         `prefixes` are what outputs must begin with, `length` is the most tokens of an output,
+        `stop` are strings before the first of which it ends,
         `details` asks for the probability of each token, which an engine may have to find in a
         pass of its own, `align` for alignments where the task has any, `split` parts punctuation
-        from words that are tagged; `first` is the number of the first input, by which samples are
-        drawn; other options are the search's.
+        from words that are tagged, `top` is how many words are given for each [MASK]; `first` is
+        the number of the first input, by which samples are drawn; other options are the search's.
         """
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
@@ -197,7 +206,9 @@ class Predictor(ShownModel):
         if prefixes is not None and len(prefixes) != len(inputs):
             raise UserError(f"{len(inputs)} inputs, but {len(prefixes)} prefixes")
         known = self.task.predict_options
-        asked = {"prefixes": prefixes, "length": length, "split": split or None}
+        check_texts("stop", stop := [stop] if isinstance(stop, str) else [*stop])
+        asked = {"prefixes": prefixes, "length": length, "split": split or None, "top": top}
+        asked["stop"] = stop or None
         given = {name: value for name, value in asked.items() if value is not None}
         for name in given:
             if name not in known:

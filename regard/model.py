@@ -6,7 +6,7 @@ name that `named_parameters` gives it first.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -271,14 +271,18 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
         some = AnyField(settings.example(config.dim) if isinstance(settings, Particular) else {})
         sizes = known.get(name)
         fields[name] = some if sizes is None else {size: some[size] for size in sizes}
-    return Sizes(fields, reads=reads, writes="*written", shared=True)
+    # A field that is read and has outputs of its tokens is the one that is predicted.
+    same = config.decoder is None and {"tokens", "outputs"} <= {*(known.get(reads) or ())}
+    return Sizes(fields, reads=reads, writes=reads if same else "*written", shared=True)
 
 
 def _target(config: Config, sizes: Sizes) -> Embedding | None:
-    """The embedding of the tokens that a decoder writes."""
-    if config.decoder is None:
+    """The embedding of the tokens that a decoder writes, or of those that are read and predicted
+    again."""
+    again = config.input is not None and sizes.reads == sizes.writes and config.tie != "none"
+    if config.decoder is None and not again:
         return None
-    with _named("decoder", config.decoder):
+    with _named("decoder", config.decoder) if config.decoder else nullcontext():
         tokens = sizes.of(sizes.writes)["tokens"]
     return Embedding(tokens, config.dim, scale=config.scale)
 
@@ -321,7 +325,8 @@ def _read(sizes: Sizes) -> FieldSize:
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
     if config.input is None:
         return None
-    shared = target if config.tie == "all" else None
+    again = sizes.reads == sizes.writes
+    shared = target if config.tie == "all" or again else None
     if shared is not None and not sizes.shared:
         raise RecipeError(
             "model.tie: 'all' needs one vocabulary for both sides: "

@@ -124,6 +124,15 @@ class DecoderState(Protocol):
         ...
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """The state of a decoder that reads rows of several documents, each as if it were alone."""
+
+    def bounded(self, first: int) -> DecoderState:
+        """The same for rows in which every document begins with the token `first`."""
+        ...
+
+
 class NoSize(RecipeError):
     """A part asks for a size that its field does not have."""
 
@@ -208,6 +217,14 @@ class Pretrained(Protocol):
 
 
 @runtime_checkable
+class SparseRows(Protocol):
+    """A module with a table of vectors, of which a batch looks up a few."""
+
+    sparse: bool
+    """Whether the table's gradient has the rows that were looked up, and no others."""
+
+
+@runtime_checkable
 class FixedLength(Protocol):
     """The Config of an input that gives as many positions for every example."""
 
@@ -257,6 +274,13 @@ class Layered(Protocol):
         gives. Before the last they are as wide as the layers are, and not normalised where the
         encoder has a norm at its end alone."""
         ...
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """An encoder that gives the states of some places alone, with less work than those of all."""
+
+    def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]: ...
 
 
 @runtime_checkable

@@ -100,7 +100,9 @@ def main():
     settings = device.settle(recipe.train)
     task = module("tasks", recipe.kind).Task
     model = build(recipe.model, Sizes(**OPTIONS["sizes"]))
-    itself = SimpleNamespace(running=False, _weights=None)  # all that a loss needs of its task
+    itself = SimpleNamespace(
+        streams=False, first=None, _weights=None
+    )  # all that a loss needs of its task
 
     def loss(*given):
         return task.loss(itself, *given)

@@ -92,11 +92,12 @@ class Batches:
 
     def __init__(
         self,
-        lengths: Lengths,
+        lengths: Lengths | Callable[[int], Lengths],
         collate: Collate,
         config: Config,
         seed: int,
     ) -> None:
+        """`lengths` are those of every epoch, or given for each of them."""
         self._lengths, self._collate, self._config, self._seed = lengths, collate, config, seed
         self._planned: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
@@ -105,7 +106,8 @@ class Batches:
         planned = self._planned  # another thread may ask for another epoch meanwhile
         if planned[0] != number:
             random = np.random.Generator(np.random.PCG64([self._seed, number]))
-            batches = plan(self._lengths, self._config, random.permutation(len(self._lengths)))
+            lengths = self._lengths(number) if callable(self._lengths) else self._lengths
+            batches = plan(lengths, self._config, random.permutation(len(lengths)))
             shuffled = [batches[n] for n in random.permutation(len(batches))]
             planned = self._planned = (number, shuffled)
         return planned[1]

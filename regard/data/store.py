@@ -181,6 +181,10 @@ class Store:
         """One column of many examples."""
         return [*map(self._flat[column].example, numbers)]
 
+    def read_all(self, column: str) -> list[Array]:
+        """One column of all examples."""
+        return self.read(column, range(len(self)))
+
     def texts(self, column: str) -> list[str]:
         """A column of UTF-8, as the texts that it was."""
         flat = self._flat[column]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.documents import Kind
 from regard.data.store import Array, Flat
 from regard.errors import UserError
 from regard.recipe.values import Length, Rows
@@ -25,6 +26,16 @@ class Config:
     """How many places of the text are read side by side: the rows of a batch."""
     length: Length = 64
     """The most tokens of each stream in one batch; the gradient reaches no farther back."""
+    documents: Kind = "none"
+    """What a text is: all of it one running text, or many documents, packed one after the other:
+    lines, what stands between empty lines, or files. The token END ends each of them."""
+    across: bool = False
+    """Whether a model sees across the border between documents while it learns: attention, and the
+    state of a recurrent one; otherwise each is read as if it were alone."""
+
+    @property
+    def packs(self) -> bool:
+        return self.documents != "none"
 
 
 class Streams:

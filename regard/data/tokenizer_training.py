@@ -30,6 +30,8 @@ from regard.recipe.values import Count, Symbols
 SPECIAL = [" <pad>", " <start>", " <end>", " <unknown>"]
 """Every vocabulary begins with these; others of such a form may follow, as " <mask>"."""
 UNKNOWN = " <unknown>"
+IMPORTED = ("start", "end", "pad", "unknown", "mask")
+"""Keys that name the special tokens of an imported tokenizer."""
 
 # A word with the blank before it; digits one by one, so that numbers are spelt alike everywhere.
 WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
@@ -41,10 +43,11 @@ MARKS = r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*|([^\s\p{L}\p{M}\p{N}])\1*"
 class Config:
     """How text is cut into tokens."""
 
-    kind: Literal["bpe", "unigram", "word", "character", "bytes"] = "bpe"
-    """What a token is."""
+    kind: Literal["bpe", "unigram", "word", "character", "bytes", "huggingface"] = "bpe"
+    """What a token is; huggingface: what an imported tokenizer says, which is never trained."""
     vocabulary: Symbols = 8000
-    """Number of tokens, special ones included, that training aims at (not for bytes)."""
+    """Number of tokens, special ones included, that training aims at (not for bytes); of an
+    imported model, the rows of its embedding."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
     split: Literal["words", "whitespace", "punctuation"] = "words"
@@ -54,8 +57,25 @@ class Config:
     """Fold to lower case first (what comes out is lower case, too)."""
     min_frequency: Count = 1
     """Words and characters seen less often than this are unknown."""
+    start: str = ""
+    """Of an imported tokenizer, and so are the next four: the token that begins a text ([CLS]);
+    by default, the one that ends it."""
+    end: str = ""
+    """The token that ends a text ([SEP])."""
+    pad: str = ""
+    """The token that fills up; by default, the one that ends a text."""
+    unknown: str = ""
+    """The token that stands for what the vocabulary lacks, if it lacks anything."""
+    mask: str = ""
+    """The token that stands for one to be found ([MASK])."""
 
     def __post_init__(self) -> None:
+        if self.kind == "huggingface":
+            if not self.end:
+                raise RecipeError("end: an imported tokenizer needs a token that ends a text")
+            return
+        if given := next((name for name in IMPORTED if getattr(self, name)), None):
+            raise RecipeError(f"{given}: it is for kind = 'huggingface', not {self.kind!r}")
         if self.split == "punctuation" and self.kind != "word":
             raise RecipeError(f"split: 'punctuation' is for kind = 'word', not {self.kind!r}")
         least = {"bpe": len(BYTE_OF), "unigram": len(BYTE_OF), "bytes": -len(SPECIAL)}
@@ -69,6 +89,11 @@ class Config:
 def train(config: Config, lines: Iterable[str], also: Sequence[str] = ()) -> str:
     """A tokenizer, as JSON, with special tokens that are called as `also` says."""
     special = [*SPECIAL, *(f" <{name}>" for name in also)]
+    if config.kind == "huggingface":
+        raise RecipeError(
+            "tokenizer.kind: 'huggingface' is that of an imported model, which --from takes over; "
+            "to train one, take another kind"
+        )
     # Merges are found by threads whose number must not matter; words are counted in order.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     match config.kind:
@@ -77,7 +102,7 @@ def train(config: Config, lines: Iterable[str], also: Sequence[str] = ()) -> str
         case "bytes":
             model = models.BPE(_numbered([*special, *sorted(BYTE_OF)]), [])
             return around(model, config).to_str()
-        case "word" | "character":
+        case _:
             return _whole(config, lines, special).to_str()
 
 
@@ -168,12 +193,16 @@ def _whole(config: Config, lines: Iterable[str], special: list[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
     by, apart = marks(), config.split == "punctuation"
+    # No word crosses a blank, so that what stands between two is looked at once.
+    texts: Iterable[tuple[str, int]] = ((line, 1) for line in lines)
+    if config.kind == "word":
+        texts = chunks.counted(chunks.WORDS, lines).items()
     counts: dict[str, int] = {}
-    for line in lines:
-        folded = lower.normalize_str(line) if config.lowercase else line
-        whole = [word for word, _ in by.pre_tokenize_str(folded)] if apart else folded.split()
-        for symbol in whole if config.kind == "word" else folded:
-            counts[symbol] = counts.get(symbol, 0) + 1
+    for text, count in texts:
+        folded = lower.normalize_str(text) if config.lowercase else text
+        words = [word for word, _ in by.pre_tokenize_str(folded)] if apart else folded.split()
+        for symbol in words if config.kind == "word" else folded:
+            counts[symbol] = counts.get(symbol, 0) + count
     ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
     often = [symbol for symbol in ranked if counts[symbol] >= config.min_frequency]
     vocabulary = _numbered([*special, *often[: max(0, config.vocabulary - len(special))]])

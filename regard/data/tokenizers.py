@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as Library, models
 
-from regard.data import chunks, whole_file
+from regard.data import chunks, foreign, whole_file
 from regard.data.tokenizer_training import (
     BYTE_OF,
     SPECIAL,
@@ -42,12 +42,20 @@ class Tokenizer:
     """Tokens of one vocabulary."""
 
     pad, start, end, unknown = range(4)
-    """Tokens that stand for no text: what fills up, begins and ends one, and what is not known."""
+    """Tokens that stand for no text: what fills up, begins and ends one, and what is not known.
+    Those of an imported tokenizer have numbers of their own; −1: it has none."""
+    imported = False
+    """Whether it is somebody else's."""
+    opens = True
+    """Whether START stands before a prompt."""
 
     def __init__(self, text: str, config: Config | None = None) -> None:
         """From the JSON of the `tokenizers` library, as `save` writes it; with `config`, as that
         makes it. Nothing else is given to the library: its parts can be made to explode."""
         self.json = text
+        if config is not None and config.kind == "huggingface":
+            self._import(text, config)
+            return
         try:
             config, pieces = _checked(checked.parse(text), config)
             self._library = Library.from_str(text)
@@ -70,6 +78,30 @@ class Tokenizer:
         self._prefix = " " if config.kind in ("bpe", "unigram") else ""
         cut = chunks.cut_of(config.kind, config.split)
         self._encoded = chunks.Encoder(cut, self._numbers, len(self))
+
+    def _import(self, text: str, config: Config) -> None:
+        """Somebody else's, with the special tokens that the recipe names."""
+        try:
+            self._library, pieces = foreign.read(text)
+        except ValueError as error:
+            raise UserError(f"not a tokenizer that can be used: {error}") from None
+        if len(pieces) > config.vocabulary and not config.unknown:
+            raise UserError(
+                f"it has {len(pieces):,} tokens, but tokenizer.vocabulary = {config.vocabulary:,}"
+            )
+        found = foreign.special(self._library, config)
+        self.pad, self.start, self.end = found.pad, found.start, found.end
+        self.unknown = found.unknown
+        self.special, self.named = found.others, dict(found.named)
+        unused = {n: f"<{n}>" for n in range(len(pieces), config.vocabulary)}
+        self._pieces = dict(enumerate(pieces[: config.vocabulary])) | unused
+        self._between, self._prefix, self._over_bytes = "", "", True
+        # As the library that it comes from, it may write any token but one that pads and starts.
+        self.unwritten = (found.pad,) if found.pad == found.start != found.end else ()
+        self.read = range(config.vocabulary)
+        self.opens = foreign.opens(self._library, self.start)
+        self.imported = True
+        self._encoded = chunks.Encoder(None, self._numbers, len(self))
 
     @classmethod
     def train(
@@ -94,6 +126,13 @@ class Tokenizer:
     def hash(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
+    def shares(self, other: "Tokenizer") -> bool:
+        """Whether both have the same tokens, also where they cut texts in ways of their own."""
+        if self.hash == other.hash or not (self.imported and other.imported):
+            return self.hash == other.hash
+        pairs = zip(self._pieces.values(), other._pieces.values(), strict=False)
+        return len(self) == len(other) and all(a.strip(" ") == b.strip(" ") for a, b in pairs)
+
     def __len__(self) -> int:
         return len(self._pieces)
 
@@ -109,12 +148,29 @@ class Tokenizer:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows)) // kind.itemsize
         return np.frombuffer(b"".join(rows), kind), lengths
 
+    @property
+    def spaced(self) -> bool:
+        """Whether a token takes the blank before a word."""
+        return bool(self._prefix)
+
+    def encode_on(self, text: str) -> list[int]:
+        """Tokens of a text that goes on after another token: its first word is spelt with a blank
+        only where there is one."""
+        return self._numbers([text])[0]
+
     def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
+        if self.imported:  # and may have pieces that the model has no row for
+            rows = foreign.encode(self._library, texts)
+            return [[n if n < len(self) else self.unknown for n in row] for row in rows]
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def words(self, line: str) -> list[str]:
-        """The line as it is cut before tokens are looked up: for whole words, the words."""
+        """The line as it is cut before tokens are looked up: for whole words, the words; of an
+        imported tokenizer, what each token stands for."""
+        if self.imported:
+            found = self._library.encode(line, add_special_tokens=False).offsets
+            return [line[first:end] for first, end in found]
         return cut_pieces(self._library, self._prefix + line if line else "")
 
     def decode(self, symbols: Sequence[int]) -> str:
@@ -123,6 +179,10 @@ class Tokenizer:
         if not self._over_bytes:
             return self._between.join(self._pieces[s] for s in said)
         return self._library.decode(said, skip_special_tokens=False).removeprefix(self._prefix)
+
+    def spelling_of(self, symbol: int) -> str:
+        """A token as the library spells it."""
+        return str(self._library.id_to_token(symbol))
 
     def pieces(self, symbols: Sequence[int]) -> list[str]:
         """Each token as a person reads it: ▁ for a blank, <E2> for a byte of a character."""
@@ -143,6 +203,8 @@ class Tokenizer:
     def _piece(self, symbol: int) -> str:
         piece = self._pieces[symbol]
         if symbol in self.special:
+            return piece
+        if self.imported and not BYTE_OF.keys() >= {*piece}:
             return piece
         if not self._over_bytes:
             return piece.replace(" ", "▁")
@@ -244,7 +306,7 @@ def _form(config: Config) -> str:
             model: Any = models.BPE(special, [])
         case "unigram":
             model = models.Unigram([(name, 0.0) for name in special], Tokenizer.unknown, False)
-        case "word" | "character":
+        case _:
             model = models.WordLevel(special, unk_token=UNKNOWN)
     tree = json.loads(around(model, config).to_str())
     for key in ("vocab", "merges"):
@@ -260,5 +322,5 @@ def _every() -> list[Config]:
         for kind in get_args(get_type_hints(Config)["kind"])
         for split in get_args(get_type_hints(Config)["split"])
         for lowercase in (False, True)
-        if kind == "word" or split != "punctuation"
+        if kind != "huggingface" and (kind == "word" or split != "punctuation")
     ]

@@ -1,8 +1,4 @@
-"""Pretrained vectors of words, in the text format of word2vec (with a first line) or of GloVe.
-
-400000 100                     how many words, and the dimension: word2vec alone has this line
-the 0.0231 -0.2419 …           a word and its vector
-"""
+"""Pretrained vectors become those of a model's words; `vector_files` reads what is on the disk."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.readers import excerpt, sound
+from regard.data import vector_files
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 
@@ -75,39 +71,8 @@ def _words(tokenizer: Tokenizer) -> dict[int, str]:
 
 
 def read(path: Path, wanted: set[str], dim: int) -> dict[str, NDArray[np.float32]]:
-    """The vectors of the wanted words. Each line is checked; a broken one is refused."""
+    """The vectors of the wanted words; that of a word that stands there twice is the first."""
     found: dict[str, NDArray[np.float32]] = {}
-    for number, line in sound(path):
-        # A word may hold blanks: the vector is what stands last.
-        word, *cells = line.rstrip().rsplit(" ", dim)
-        if number == 1 and _is_header(line):
-            _check(path, int(line.split()[1]), dim)
-            continue
-        if not word and not cells:
-            continue
-        if number == 1:
-            _check(path, len(line.split()) - 1, dim)
-        if len(cells) != dim:
-            raise UserError(f"{path}:{number}: not a word and {dim} numbers: “{excerpt(line)}”")
-        if word in wanted and word not in found:
-            try:
-                found[word] = np.array(cells, np.float32)
-            except ValueError:
-                what = f"not a word and {dim} numbers"
-                raise UserError(f"{path}:{number}: {what}: “{excerpt(line)}”") from None
-            if not np.isfinite(found[word]).all():
-                raise UserError(f"{path}:{number}: a number that is not finite: “{excerpt(line)}”")
+    for word, vector in vector_files.entries(path, wanted, dim):
+        found.setdefault(word, vector)
     return found
-
-
-def _is_header(line: str) -> bool:
-    cells = line.split()
-    return len(cells) == 2 and all(cell.isdecimal() for cell in cells)
-
-
-def _check(path: Path, there: int, dim: int) -> None:
-    if there != dim:
-        raise UserError(
-            f"{path}: its vectors have dimension {there}, those of model.input {dim}: "
-            f"set model.dim = {there}, or take kind = 'words' with model.input.size = {there}"
-        )

@@ -1,14 +1,28 @@
-"""A small file that is there whole or not at all, whatever happens while it is written."""
+"""A file that is there whole or not at all, whatever happens while it is written."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write(path: Path, text: str) -> None:
     """Under a hidden name first, put on the disk, then named."""
-    writing = path.with_name(f".{path.name}-new")
-    with writing.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    writing.replace(path)
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """The same for what is written piece by piece; where that fails, nothing is left."""
+    hidden = path.with_name(f".{path.name}-new")
+    try:
+        with hidden.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.replace(path)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from regard.errors import RecipeError
 from regard.layers.cache import stacked_rows
+from regard.layers.documents import Segments
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear, glorot
@@ -125,6 +126,12 @@ class State:
     """y_{t−1}, if it is fed."""
     memory: Memory | None
     sentences: int
+    first: int | None = None
+    """What documents begin with, where a row holds several that know nothing of each other."""
+
+    def bounded(self, first: int) -> "State":
+        """The same for rows of several documents, each of which begins with a certain token."""
+        return replace(self, first=first)
 
     @property
     def rows(self) -> int:
@@ -154,6 +161,7 @@ class State:
             torch.cat(fed) if fed else None,
             memories[0].join(memories[1:]) if memories else None,
             sum(state.sentences for state in states),
+            self.first,
         )
 
     def detach(self) -> "State":
@@ -245,6 +253,8 @@ class Decoder(nn.Module):
         self, tokens: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], State]:
         x = self.dropout(probe("input", self.embedding(tokens)))
+        if state.first is not None:
+            return self._read_documents(tokens, x, state, state.first)
         if not (self.before or self.config.input_feeding):
             y, state = self._read(x, state)
             return self.dropout(y), state
@@ -271,6 +281,22 @@ class Decoder(nn.Module):
             context = self.attention(h, memory)
         return torch.tanh(self.output(torch.cat([context, h], -1))), state
 
+    def _read_documents(
+        self, tokens: Int[Tensor, "R T"], x: Float[Tensor, "R T D"], state: State, first: int
+    ) -> tuple[Float[Tensor, "R T D"], State]:
+        """The same for rows of several documents, of a decoder without a memory: each of them
+        begins with a state of zero."""
+        goes_on = (tokens[:, :1] != first).to(x.dtype)
+        layers = tuple(tuple(s * goes_on for s in layer) for layer in state.layers)
+        state = replace(state, layers=layers)
+        if not bool((tokens[:, 1:] == first).any()):
+            y, state = self._read(x, state)
+            return self.dropout(y), state
+        segments = Segments.of(tokens, first)
+        h, layers = self._climb(segments.cut(x), layers, segments=segments)
+        y = self.output(segments.join(h, len(x)))
+        return self.dropout(y), replace(state, layers=layers)
+
     def _step(
         self, x: Float[Tensor, "R D"], state: State, name: str
     ) -> tuple[Float[Tensor, "R D"], State]:
@@ -293,9 +319,14 @@ class Decoder(nn.Module):
         return y, replace(state, layers=layers, fed=None if self.before else y)
 
     def _climb(
-        self, x: Float[Tensor, "R *T I"], states: tuple[Hidden, ...], name: str | None = None
+        self,
+        x: Float[Tensor, "R *T I"],
+        states: tuple[Hidden, ...],
+        name: str | None = None,
+        segments: Segments | None = None,
     ) -> tuple[Float[Tensor, "R *T H"], tuple[Hidden, ...]]:
-        """Through all layers with all steps at once, or with the one step that is called `name`."""
+        """Through all layers with all steps at once, or with the one step that is called `name`;
+        x may be segments of rows."""
         after = []
         for number, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
             inner = self.dropout(x) if number else x
@@ -303,6 +334,8 @@ class Decoder(nn.Module):
                 if name:
                     state = layer.step(layer.project(inner), state)
                     y = state[0]
+                elif segments is not None:
+                    y, state = segments.read(layer, inner, state)
                 else:
                     y, state = layer(inner, state)
                 x = probe("output", x + y if self.config.residual and number else y)

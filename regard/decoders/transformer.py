@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.layers.attention import Hides, MultiHeadAttention, attend_to
+from regard.layers import documents
+from regard.layers.attention import Hides, attend_to
 from regard.layers.cache import Cache, Past, joined, joined_caches, stacked_rows
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope, watched
-from regard.layers.residual import Residual, normalisation
 from regard.layers.short_attention import HIDDEN, hide, takes
 from regard.layers.single_step import Block as Bound, bind
 from regard.layers.transformer import Config
@@ -36,6 +35,13 @@ class State:
     """How many tokens: all rows, or each."""
     blocks: tuple[Bound, ...] = ()
     """What single steps compute with; nothing where they go the general way."""
+    first: int | None = None
+    """What documents begin with, where a row holds several that do not see each other."""
+
+    def bounded(self, first: int) -> "State":
+        """The same for rows of several documents, each of which begins with a certain token; they
+        are read at once."""
+        return replace(self, first=first)
 
     @property
     def rows(self) -> int:
@@ -102,23 +108,14 @@ class Block(nn.Module):
 
     def __init__(self, config: Config, dim: int, *, cross: bool) -> None:
         super().__init__()
-
-        def around() -> Residual:
-            return Residual(dim, config.norm, config.normalisation, config.dropout)
-
-        self.attention = MultiHeadAttention(dim, config.heads, bias=config.bias)
-        self.around_attention = around()
+        self.attention = config.attention(dim)
+        self.around_attention = config.around(dim)
         if cross:
-            self.cross = MultiHeadAttention(dim, config.heads, bias=config.bias, cross=True)
-            self.around_cross = around()
-        self.feedforward = FeedForward(
-            dim,
-            config.feedforward,
-            config.activation,
-            bias=config.bias,
-            dropout=config.feedforward_dropout,
-        )
-        self.around_feedforward = around()
+            self.cross = config.attention(dim, cross=True)
+            self.around_cross = config.around(dim)
+        self.feedforward = config.network(dim)
+        self.around_feedforward = config.around(dim)
+        self.parallel = config.parallel
 
     def forward(
         self,
@@ -128,7 +125,8 @@ class Block(nn.Module):
         bias: Float[Tensor, "#B #H N P"] | None,
         rotary: Rotary | None,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
-        """`state` has places for x, or has read nothing; `bias` is what they do not see of it."""
+        """`state` has places for x, or has read nothing; `bias` is what they do not see of it, or
+        of each other, beside what is later."""
         with scope("attention"):
             inside, past = self.around_attention.enter(x), state.past
             if past.places:
@@ -137,15 +135,15 @@ class Block(nn.Module):
                     inside, past, number, bias, start=start, rotary=rotary
                 )
             else:
-                y, cache = self.attention(inside, None, rotary=rotary, causal=True)
-        x = self.around_attention.leave(x, y)
+                y, cache = self.attention(inside, bias, rotary=rotary, causal=bias is None)
+        before, x = x, self.around_attention.leave(x, y)
         if state.memory:
             with scope("cross"):
                 inside = self.around_cross.enter(x)
                 y = self.cross.look(inside, state.memory[number], state.mask)
             x = self.around_cross.leave(x, y)
         with scope("feedforward"):
-            y = self.feedforward(self.around_feedforward.enter(x))
+            y = self.feedforward(self.around_feedforward.enter(before if self.parallel else x))
         return self.around_feedforward.leave(x, y), cache
 
 
@@ -157,12 +155,12 @@ class Decoder(nn.Module):
         config.check(dim)
         self.embedding = embedding
         self.position = PositionalEncoding(config.position, dim, config.limit, config.layout)
-        rotary = config.position == "rotary"
-        self.rotary = Rotary(dim // config.heads, config.limit) if rotary else None
+        self.rotary = config.rotary(dim)
+        self.embedding_norm = config.before(dim)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, dim, cross=memory) for _ in range(config.layers))
-        pre = config.norm == "pre"
-        self.norm = normalisation(config.normalisation, dim) if pre else nn.Identity()
+        self.norm = config.last(dim)
+        self.plain = not config.parallel and config.key_value_heads in (0, config.heads)
 
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
@@ -178,7 +176,7 @@ class Decoder(nn.Module):
         return State(Past(rows, rows), projected, mask, 0, self._bound(projected, mask))
 
     def _bound(self, memory: tuple[Cache, ...], mask: Hides | None) -> tuple[Bound, ...]:
-        if torch.is_grad_enabled() or self.rotary is not None:
+        if torch.is_grad_enabled() or self.rotary is not None or not self.plain:
             return ()
         caches = memory or (None,) * len(self.blocks)
         return tuple(bind(*pair, mask) for pair in zip(self.blocks, caches, strict=True))
@@ -193,8 +191,12 @@ class Decoder(nn.Module):
             and not (self.training or torch.is_grad_enabled() or watched())
         ):
             return self._step(tokens, state)
-        x = self.dropout(probe("input", self.position(self.embedding(tokens), state.read)))
         past, bias = state.past.grown(length) if state.past.places else (state.past, None)
+        start: int | Tensor = state.read
+        if state.first is not None:
+            start, bias = _documents(tokens, state)
+        x = self.embedding_norm(self.position(self.embedding(tokens), start))
+        x = self.dropout(probe("input", x))
         state = State(past, state.memory, state.mask, state.read, state.blocks)
         caches: list[Cache] = []
         for number, block in enumerate(self.blocks):
@@ -212,6 +214,7 @@ class Decoder(nn.Module):
         """The same for one token of each row, in few calls."""
         past, blocks = state.past, state.blocks
         y = self.position.forward(self.embedding.forward(tokens), state.read).squeeze(1)
+        y = self.embedding_norm(y)
         if not past.places:
             past = past.opened(len(blocks), blocks[0].heads, y)
         past, bias = past.grown(1)
@@ -227,6 +230,20 @@ class Decoder(nn.Module):
 
     def resume(self, state: State, carry: Mapping[str, Tensor]) -> State:
         return state
+
+
+def _documents(
+    tokens: Int[Tensor, "R T"], state: State
+) -> tuple[int | Int[Tensor, "R T"], Float[Tensor, "R 1 T T"] | None]:
+    """Positions and what is not seen, where rows hold several documents. Rotary positions, of which
+    only differences count, need not begin anew."""
+    assert state.first is not None
+    if state.past.places:
+        raise ValueError("rows of several documents are read at once, not in pieces")
+    if not bool((tokens[:, 1:] == state.first).any()):
+        return 0, None  # of which attention's own kernel is the faster one
+    places = documents.positions(tokens, state.first)
+    return places, documents.hidden(places)
 
 
 def _hidden(memory: Sequence, projected: tuple[Cache, ...]) -> Hides | None:

@@ -6,21 +6,23 @@ The prompt x is given, not written: nothing of it counts in a score, a length or
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.prediction import Choose, Prediction, Sample, written
-from regard.errors import UserError
+from regard.decoding.stopping import Stops
+from regard.errors import RecipeError, UserError
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.layers.position import limit
 from regard.model import Model
 from regard.recipe.parts import Part, module
-from regard.search import Hypothesis, Request
+from regard.search import Hypothesis, Request, Steps, drain
 from regard.types import Batch, DecoderState, Samples
 
 CHUNK = 256
@@ -61,7 +63,7 @@ def read(model: Model, texts: Sequence[Sequence[int]]) -> DecoderState:
 
 @dataclass(frozen=True)
 class Continuer:
-    """A model that goes on where texts stop; the lines of a text end by tokens of their own."""
+    """A model that goes on where texts stop; lines end by tokens of their own, or documents do."""
 
     model: Model
     by: Tokenizer
@@ -71,33 +73,89 @@ class Continuer:
     """How many tokens the model can hold, if it hands nothing on."""
     ends: bool
     """Whether texts end: what is written may then be over before it is long enough."""
+    documents: bool = False
+    """Whether a text of several lines has one end alone."""
 
     def tokens(self, text: str) -> list[int]:
         """Those of a text of many lines; there is no end after the last."""
+        if self.documents:
+            return self.by.encode([text])[0]
         rows = self.by.encode(text.split("\n"))
         return [token for row in rows for token in (*row, self.by.end)][:-1]
 
+    def begun(self, prompt: list[int]) -> list[int]:
+        """What is read before the first token that is written; some imported tokenizers put nothing
+        before a prompt."""
+        return [self.before, *prompt] if self.by.opens or not prompt else prompt
+
     def decode(self, tokens: Sequence[int]) -> str:
+        if self.documents:
+            return self.by.decode(tokens)
         lines: list[list[int]] = [[]]
         for token in tokens:
             lines.append([]) if token == self.by.end else lines[-1].append(token)
         return "\n".join(map(self.by.decode, lines))
 
     def predict(
-        self, inputs: Sequence[str], search: Part, length: int, size: int, first: int
+        self,
+        inputs: Sequence[str],
+        search: Part,
+        length: int,
+        size: int,
+        first: int,
+        stop: Sequence[str] = (),
     ) -> list[Prediction]:
-        """What follows each input, in order."""
-        prompts = [*map(self.tokens, inputs)]
+        """What follows each input, in order, up to one of the strings `stop`."""
+        prompts, stops = [*map(self.tokens, inputs)], self._stops(stop)
 
         def continued(ids: list[int]) -> list[Prediction]:
             chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
-            best = self.follow(chosen, numbers, search, length)
-            return [self._prediction(*each) for each in zip(chosen, best, strict=True)]
+            best = self.follow(chosen, numbers, search, length, stops)
+            return [self._prediction(*each, stops) for each in zip(chosen, best, strict=True)]
 
         return by_length([len(prompt) for prompt in prompts], size, continued)
 
+    def pieces(
+        self, text: str, search: Part, length: int, stop: Sequence[str] = ()
+    ) -> Iterator[str]:
+        """What `predict` writes for one input, piece by piece, as it is written."""
+        if search.kind == "beam":
+            raise RecipeError("stream: beam search changes its mind; use search = greedy or sample")
+        prompt, stops, shown = self.tokens(text), self._stops(stop), ""
+        row, done, draws = self.begun(prompt), NOTHING, 0
+        while not done.finished and len(done.tokens) < length:
+            rows = [[*row, *done.tokens][-self._kept :]]
+            steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
+            for new in _hypotheses(steps):
+                said = new._replace(tokens=done.tokens + new.tokens)
+                now = stops.settled(self.text(prompt, said.tokens))
+                if len(now) > len(shown):
+                    yield now[len(shown) :]
+                    shown = now
+            done, draws = said._replace(log_probs=done.log_probs + said.log_probs), draws + 1
+        yield stops.cut(self.text(prompt, done.tokens))[len(shown) :]
+
+    def _stops(self, strings: Sequence[str]) -> Stops:
+        if not all(strings):
+            raise RecipeError("stop: a string that ends outputs cannot be empty")
+        return Stops(tuple(strings), self.decode)
+
+    def text(self, prompt: list[int], written: Sequence[int]) -> str:
+        """What was written after a prompt: a first word has its blank before it."""
+        return self.decode([*prompt, *written]).removeprefix(self.decode(prompt))
+
+    @property
+    def _kept(self) -> int:
+        """How many tokens a model that hands nothing on reads again when its window is full."""
+        return (self.window or sys.maxsize) // 2 + 1
+
     def follow(
-        self, prompts: list[list[int]], numbers: Sequence[int], search: Part, length: int
+        self,
+        prompts: list[list[int]],
+        numbers: Sequence[int],
+        search: Part,
+        length: int,
+        stops: Stops | None = None,
     ) -> list[list[Hypothesis]]:
         """Continuations, best first, without their prompts.
 
@@ -105,19 +163,19 @@ class Continuer:
         half of it: each sample by itself, other searches with the best hypothesis, so that their
         alternatives differ in the last window only.
         """
-        texts = [[self.before, *prompt] for prompt in prompts]
-        kept = (self.window or sys.maxsize) // 2 + 1
+        texts = [*map(self.begun, prompts)]
         samples = search.config.samples if isinstance(search.config, Samples) else 0
         found = [[NOTHING] for _ in texts]
         going, draws = [(n, 0) for n in range(len(texts))], 0
         while going:
             before = [found[n][k] for n, k in going]
             rows = [
-                [*texts[n][-kept:], *done.tokens][-kept:]
+                [*texts[n][-self._kept :], *done.tokens][-self._kept :]
                 for (n, _), done in zip(going, before, strict=True)
             ]
             marks = tuple(numbers[n] + ((draws + k) << 32) for n, k in going)  # new in each window
-            best = self._written(rows, before, marks, search, length)
+            read = [prompts[n] for n, _ in going]
+            best = self._written(rows, before, marks, search, length, stops, read)
             for (n, k), new in zip(going, best, strict=True):
                 if samples:
                     found[n][k : k + 1] = new
@@ -135,21 +193,11 @@ class Continuer:
         return [sorted(each, key=lambda done: -done.score) for each in found]
 
     def _written(
-        self,
-        rows: Sequence[Sequence[int]],
-        before: Sequence[Hypothesis],
-        numbers: tuple[int, ...],
-        search: Part,
-        length: int,
+        self, rows: Sequence[Sequence[int]], before: Sequence[Hypothesis], *asked: Any
     ) -> list[list[Hypothesis]]:
         """Each of `before` and what follows it, up to a window's end; `rows` are what is read."""
-        room = (self.window or sys.maxsize) + 1
-        pairs = list(zip(rows, before, strict=True))
-        caps = [min(length - len(done.tokens), room - len(row)) for row, done in pairs]
-        request = self._request(rows, caps, numbers, [done.log_probs for done in before])
         with torch.inference_mode():
-            find = module("search", search.kind).search
-            found = find(self.model.step, read(self.model, rows), request, search.config)
+            found = drain(self._steps(rows, before, *asked))
         return [
             [
                 new._replace(
@@ -159,6 +207,36 @@ class Continuer:
             ]
             for done, best in zip(before, found, strict=True)
         ]
+
+    def _steps(
+        self,
+        rows: Sequence[Sequence[int]],
+        before: Sequence[Hypothesis],
+        numbers: tuple[int, ...],
+        search: Part,
+        length: int,
+        stops: Stops | None,
+        prompts: Sequence[Sequence[int]],
+    ) -> Steps:
+        """The search for what follows `before`; `prompts` are whole."""
+        room = (self.window or sys.maxsize) + 1
+        pairs = list(zip(rows, before, strict=True))
+        caps = [min(length - len(done.tokens), room - len(row)) for row, done in pairs]
+        request = self._request(rows, caps, numbers, [done.log_probs for done in before])
+        context = [[*p, *done.tokens] for p, done in zip(prompts, before, strict=True)]
+        request = replace(request, context=context)
+        if stops:
+
+            def over(row: int, written: Sequence[int]) -> bool:
+                return stops.over(prompts[row], [*before[row].tokens, *written])
+
+            request = replace(request, stop=over)
+        with torch.inference_mode():
+            state = read(self.model, rows)
+        steps: Steps = module("search", search.kind).steps(
+            self.model.step, state, request, search.config
+        )
+        return steps
 
     def _request(
         self,
@@ -205,11 +283,12 @@ class Continuer:
             for prompt, (text, n), made in zip(prompts, places, found, strict=True)
         ]
 
-    def _prediction(self, prompt: list[int], best: list[Hypothesis]) -> Prediction:
-        before = self.decode(prompt)
-        texts = [self.decode([*prompt, *each.tokens]).removeprefix(before) for each in best]
+    def _prediction(self, prompt: list[int], best: list[Hypothesis], stops: Stops) -> Prediction:
         whole = "ok" if best[0].finished or not self.ends else "capped"
         status = "unknown" if self.by.unknown in prompt else whole
+        if stops:
+            best = [stops.shortened(prompt, each) for each in best]
+        texts = [stops.cut(self.text(prompt, each.tokens)) for each in best]
         return written(best, texts, self.by, status=status, source=self.by.pieces(prompt))
 
     def look(
@@ -223,7 +302,7 @@ class Continuer:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
         prompt, beam = self.tokens(text), None
         if target is None:
-            rows = [[self.before, *prompt]]
+            rows = [self.begun(prompt)]
             cap = max(1, min(length, limit(self.model.decoder) - len(prompt)))
             request = self._request(rows, [cap], (0,), [()])
             with torch.inference_mode():
@@ -244,6 +323,19 @@ class Continuer:
             given=len(prompt) if target is None else len(said),
             beam=beam,
         )
+
+
+def _hypotheses(steps: Steps) -> Iterator[Hypothesis]:
+    """The one hypothesis of the one sentence, after each step. The mode of inference does not
+    hold where the iterator is used."""
+    while True:
+        with torch.inference_mode():
+            try:
+                news = next(steps)
+            except StopIteration:
+                return
+            best = next(iter(news.best().values()))
+        yield best
 
 
 def border(text: str, place: int) -> int:

@@ -29,27 +29,31 @@ class Text(NamedTuple):
     """Its end is the last."""
     characters: int
     """The ends of its lines count as one each."""
+    bytes: int
+    """The same of its bytes in UTF-8."""
     spelling: int
     """Bits on top of those of the tokens, for what is unknown."""
 
 
-def measured(by: Tokenizer, texts: Sequence[str], *, words: bool) -> list[Text]:
-    """Texts of one or many lines, each line with its end. With `words`, tokens say nothing of how
-    many blanks part them, so that these count as one."""
+def measured(
+    by: Tokenizer, texts: Sequence[str], *, words: bool, documents: bool = False
+) -> list[Text]:
+    """Texts of one or many lines, each line with its end, or `documents` with one end each. With
+    `words`, tokens say nothing of how many blanks part them, so that these count as one."""
     found = []
     for text in texts:
-        lines = text.split("\n")
+        lines = [text] if documents else text.split("\n")
         encoded = by.encode(lines)
         tokens = [token for row in encoded for token in (*row, by.end)]
         pairs = zip(lines, encoded, strict=True)
         extra = sum(spelling(by, by.words(x), row) for x, row in pairs if by.unknown in row)
-        shown = (" ".join(line.split()) if words else line for line in lines)
-        found.append(Text(tokens, sum(len(line) + 1 for line in shown), extra))
+        shown = "\n".join(" ".join(line.split()) if words else line for line in lines) + "\n"
+        found.append(Text(tokens, len(shown), len(shown.encode()), extra))
     return found
 
 
 def means(texts: Sequence[Text], found: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """Of log p of all their tokens: over all tokens, and over all characters."""
+    """Of log p of all their tokens: over all tokens, all characters and all bytes."""
     nats = -math.fsum(float(row.sum(dtype=np.float64)) for row in found)
     mean = nats / sum(map(len, found))
     bits = nats / math.log(2) + sum(text.spelling for text in texts)
@@ -57,20 +61,28 @@ def means(texts: Sequence[Text], found: Sequence[NDArray[np.float32]]) -> dict[s
         "nll": mean,
         "perplexity": perplexity(mean),
         "bits_per_character": bits / sum(text.characters for text in texts),
+        "bits_per_byte": bits / sum(text.bytes for text in texts),
     }
 
 
 def scores(
     by: Tokenizer, texts: Sequence[Text], found: Sequence[NDArray[np.float32]], about: str
 ) -> dict[str, Score]:
-    """Perplexity and bits per character; their signature begins with what is said about it."""
+    """Perplexity, bits per character and per byte; their signature begins with what is said about
+    it."""
     figures, tokens = means(texts, found), [token for text in texts for token in text.tokens]
     counts = f"symbols:{len(tokens)}|characters:{sum(text.characters for text in texts)}"
     unknown = f"unknown:{tokens.count(by.unknown)}-spelt"
     signature = f"{about}|{counts}|{unknown}|version:{VERSION}"
+    size = f"|bytes:{sum(text.bytes for text in texts)}|unknown:"
+    signatures = {
+        "perplexity": signature,
+        "bits_per_character": signature,
+        "bits_per_byte": signature.replace("|unknown:", size),
+    }
     return {
-        name: Score(name=name, value=figures[name], signature=signature, higher_is_better=False)
-        for name in ("perplexity", "bits_per_character")
+        name: Score(name=name, value=figures[name], signature=each, higher_is_better=False)
+        for name, each in signatures.items()
     }
 
 
@@ -83,8 +95,10 @@ def scored(by: Tokenizer, text: Text, row: NDArray[np.float32]) -> dict[str, Any
         "log_prob": total,
         "perplexity": perplexity(-total / len(row)),
         "bits_per_character": bits / text.characters,
+        "bits_per_byte": bits / text.bytes,
         "bits": bits,
         "characters": text.characters,
+        "bytes": text.bytes,
         "tokens": by.pieces(text.tokens),
         "log_probs": row.tolist(),
     }

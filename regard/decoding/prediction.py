@@ -12,6 +12,7 @@ from regard.search import Hypothesis
 WARNED = {
     "cut": "too long to be read: cut",
     "unknown": "has what the model has never seen: read as unknown",
+    "unmasked": "has no [MASK]: there is nothing to fill in",
 }
 """What a person should know of an input, by its prediction's status."""
 
@@ -36,7 +37,7 @@ class Prediction:
     """What was predicted; empty for an empty input, if the task needs one."""
     status: str = "ok"
     """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached);
-    unknown (the input has what the model has never seen)."""
+    unknown (the input has what the model has never seen); unmasked (it has nothing to fill in)."""
     score: float = 0.0
     """log-probability, normalised by length as the search says."""
     tokens: list[str] = field(default_factory=list)
@@ -55,6 +56,10 @@ class Prediction:
     """The n best, the first included, if more than one was asked for."""
     probabilities: dict[str, float] = field(default_factory=dict)
     """Of every label, where labels are predicted."""
+    masks: list[list[dict[str, Any]]] = field(default_factory=list)
+    """For each [MASK] of the input the likeliest words, best first: word, token, p."""
+    filled: str | None = None
+    """The input with the best word in the place of each [MASK]."""
 
     def tagged(self) -> str:
         """Each word of the input with its tag: “Paris/B-LOC ,/O”."""
@@ -62,7 +67,7 @@ class Prediction:
         return " ".join(f"{word}/{tag}" for word, tag in pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value not in ([], {})}
+        return {name: value for name, value in asdict(self).items() if value not in ([], {}, None)}
 
 
 def written(

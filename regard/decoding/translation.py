@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batching import by_length
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.choices import Choices
 from regard.decoding.parallel_batches import parallel_batches, threads_for
 from regard.decoding.prediction import Prediction, scored, written
@@ -49,11 +50,16 @@ def check_choices(bound: bool, search: Part, length: int | None = None) -> None:
         raise RecipeError(f"length: {said}; leave it out")
 
 
-def collate(sources: Sequence[Any], targets: Sequence[Any] | None = None) -> Batch:
-    """Source tokens, and target tokens if there are any, with what stands around them."""
-    arrays = text.arrays("source", sources, "read")
+def collate(
+    sources: Sequence[Any],
+    targets: Sequence[Any] | None = None,
+    by: tuple[Any, Any] = (Tokenizer, Tokenizer),
+) -> Batch:
+    """Source tokens, and target tokens if there are any, with what stands around them; `by` are the
+    tokenizers of both."""
+    arrays = text.arrays("source", sources, "read", by[0])
     if targets is not None:
-        arrays |= text.arrays("target", targets, "written")
+        arrays |= text.arrays("target", targets, "written", by[1])
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     count = int(arrays["target_mask"].sum()) if targets is not None else 0
     return Batch(tensors=tensors, ids=tuple(range(len(sources))), targets=count)
@@ -124,6 +130,10 @@ class Translator:
         for n in range(len(inputs)):
             yield found.get(n, Prediction(text="", status="empty"))
 
+    def batch(self, sources: Sequence[Any], targets: Sequence[Any] | None = None) -> Batch:
+        """Tokens of both sides, with what stands around them."""
+        return collate(sources, targets, (self.source.tokenizer, self.target.tokenizer))
+
     def _prediction(
         self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
     ) -> Prediction:
@@ -192,7 +202,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, best first."""
         with torch.inference_mode(), threads_for(model, len(sources)):
-            state = model.start(collate(sources).to(model.device))
+            state = model.start(self.batch(sources).to(model.device))
             found: list[list[Hypothesis]] = module("search", search.kind).search(
                 model.step, state, request, search.config
             )
@@ -207,7 +217,7 @@ class Translator:
         with torch.inference_mode():
             for start in range(0, len(sources), size):
                 sides = (side[start : start + size] for side in (sources, targets))
-                links += align(model, collate(*sides).to(model.device))
+                links += align(model, self.batch(*sides).to(model.device))
         return links
 
     def score(
@@ -223,7 +233,7 @@ class Translator:
 
         def log_probs(ids: list[int]) -> list[list[float]]:
             sides = ([side[n] for n in ids] for side in (left, right))
-            batch = collate(*sides).to(model.device)
+            batch = self.batch(*sides).to(model.device)
             with torch.inference_mode():
                 hidden, _ = model.decode(batch["target_in"], model.start(batch))
                 table = model.head.logits(hidden).float().log_softmax(-1)
@@ -243,13 +253,13 @@ class Translator:
         if target is None:
             request = self.request(model, [source], [[]], [0])
             with torch.inference_mode():
-                state = model.start(collate([source]).to(model.device))
+                state = model.start(self.batch([source]).to(model.device))
             best, beam = reading.best(model, state, request, search, by)
             tokens, ended = list(best.tokens), best.finished
         else:
             tokens, ended = by.encode([target])[0], True
         said = [*tokens, by.end] if ended else tokens
-        batch = collate([source], [tokens]).to(model.device)
+        batch = self.batch([source], [tokens]).to(model.device)
         return reading.written(
             batch,
             text,

@@ -31,7 +31,8 @@ def load(
     choices: str | Path | Sequence[str] | None = None,
     parts: Place | None = None,
 ) -> "Predictor":
-    """Open a run for use.
+    """Open a run for use. One of word2vec, or a file of vectors, becomes a space of words, with
+    `neighbours`, `analogy`, `similarity` and `vector`.
 
     >>> model = regard.load("runs/mine")
     >>> model.predict(["a dog runs"], beams=2)
@@ -51,6 +52,8 @@ def load(
         choices: All texts that may be written, or a file of them; "none": anything may.
         parts: A folder with parts of your own.
     """
+    if (found := _space(run)) is not None:
+        return found
     from regard import front
 
     _add(parts)
@@ -337,10 +340,22 @@ def _opened(run: "Place | Predictor", options: dict[str, Any]) -> "Predictor":
     from regard.errors import RecipeError
 
     if isinstance(run, str | Path):
+        if _space(run) is not None:
+            raise RecipeError(f"{run} has vectors of words, and no model: regard.load opens it")
         return load(run, **options)
     if options:
         raise RecipeError(f"{', '.join(options)}: the model is loaded; give it to regard.load")
     return run
+
+
+def _space(run: Place) -> Any:
+    """The vectors of a run of word2vec or of a file, which are no Predictor; None of other runs."""
+    path = Path(run)
+    if not (path / "word2vec.json").is_file() and not path.is_file():
+        return None
+    from regard.word2vec.space import Space
+
+    return Space.load(path)
 
 
 def _add(parts: Place | None) -> None:

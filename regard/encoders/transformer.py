@@ -1,18 +1,19 @@
 """The Transformer's encoder (Vaswani et al. 2017, figure 1, left)."""
 
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import ClassVar
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.encoders import Stack
-from regard.layers.attention import MultiHeadAttention, attend_to
+from regard.layers import some_places
+from regard.layers.attention import attend_to
 from regard.layers.dropout import Dropout
-from regard.layers.feedforward import FeedForward
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope
-from regard.layers.residual import Residual, normalisation
 from regard.layers.transformer import Config
 from regard.types import Sequence
 
@@ -24,16 +25,11 @@ class Block(nn.Module):
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(dim, config.heads, bias=config.bias)
-        self.feedforward = FeedForward(
-            dim,
-            config.feedforward,
-            config.activation,
-            bias=config.bias,
-            dropout=config.feedforward_dropout,
-        )
-        self.around_attention = Residual(dim, config.norm, config.normalisation, config.dropout)
-        self.around_feedforward = Residual(dim, config.norm, config.normalisation, config.dropout)
+        self.attention = config.attention(dim)
+        self.feedforward = config.network(dim)
+        self.around_attention = config.around(dim)
+        self.around_feedforward = config.around(dim)
+        self.parallel = config.parallel
 
     def forward(
         self,
@@ -46,9 +42,9 @@ class Block(nn.Module):
         with scope("attention"):
             inside = self.around_attention.enter(x)
             y, _ = self.attention(inside, mask, rotary=rotary, causal=causal)
-        x = self.around_attention.leave(x, y)
+        before, x = x, self.around_attention.leave(x, y)
         with scope("feedforward"):
-            y = self.feedforward(self.around_feedforward.enter(x))
+            y = self.feedforward(self.around_feedforward.enter(before if self.parallel else x))
         return self.around_feedforward.leave(x, y)
 
 
@@ -62,21 +58,29 @@ class Encoder(Stack):
         super().__init__()
         config.check(dim)
         self.position = PositionalEncoding(config.position, dim, config.limit, config.layout)
-        rotary = config.position == "rotary"
-        self.rotary = Rotary(dim // config.heads, config.limit) if rotary else None
+        self.rotary = config.rotary(dim)
+        self.embedding_norm = config.before(dim)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, dim) for _ in range(config.layers))
-        pre = config.norm == "pre"
-        self.norm = normalisation(config.normalisation, dim) if pre else nn.Identity()
+        self.norm = config.last(dim)
 
     def _finish(self, x: Tensor) -> Tensor:
         return self.norm(x)  # type: ignore[no-any-return]
 
     def _states(self, source: Sequence) -> Iterator[Float[Tensor, "B S D"]]:
-        x: Tensor = self.dropout(probe("input", self.position(source.states)))
+        x = self.embedding_norm(self.position(source.states))
+        x = self.dropout(probe("input", x))
         yield x
         mask = None if self.causal else attend_to(source.mask)
         for number, block in enumerate(self.blocks):
             with scope(f"block.{number}"):
                 x = probe("output", block(x, mask, self.rotary, causal=self.causal))
             yield x
+
+    def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
+        """States at some places of each row: the last block computes no others."""
+        if self.causal or self.rotary is not None or not some_places.suits(self.blocks[-1]):
+            return some_places.chosen(self(source).states, places)
+        before = deque(islice(self._states(source), len(self.blocks)), maxlen=1).pop()
+        mask = attend_to(source.mask)
+        return self._finish(some_places.block(self.blocks[-1], before, mask, places))

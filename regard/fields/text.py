@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from regard.data.spelling import Spelling
 from regard.data.store import Column, Store, pad
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
-from regard.fields import Array, Draw, Field as Base, Flat, Row
+from regard.fields import SEPARATOR, Array, Draw, Field as Base, Flat, Row
 
 Role = Literal["read", "framed", "written", "ended"]
 """How it comes into a batch: x₁ … x_n END, or START x₁ … x_n END, to be read; or to be written, as
@@ -45,6 +45,8 @@ class Tokenised(Base):
     """Whether words come with their characters."""
     learnt: Tokenizer | None = None
     spelling: Spelling | None = None
+    special: ClassVar[tuple[str, ...]] = ()
+    """Names of special tokens that its tokenizer has beside the usual ones."""
 
     @property
     def size_names(self) -> Sequence[str]:
@@ -72,9 +74,9 @@ class Tokenised(Base):
 
     def fit(self, values: Iterable[str]) -> "Tokenised":
         if not self.spelt:
-            return replace(self, learnt=Tokenizer.train(self.config, values))
+            return replace(self, learnt=Tokenizer.train(self.config, values, self.special))
         texts = list(values)
-        made = Tokenizer.train(self.config, texts)
+        made = Tokenizer.train(self.config, texts, self.special)
         spelt = Spelling.train(chain.from_iterable(map(made.words, texts)))
         return replace(self, learnt=made, spelling=spelt)
 
@@ -172,7 +174,7 @@ class Field(Tokenised):
 
     role: Role = "read"
     running: bool = False
-    """Whether texts follow each other, so that END of another stands before each."""
+    """Whether texts follow each other, so that END of another stands before each; of any length."""
     readable = True
 
     @classmethod
@@ -185,6 +187,13 @@ class Field(Tokenised):
 
     def show(self, value: str) -> str:
         return value
+
+    def keep(self, value: str) -> str:
+        """A document may have several lines."""
+        return value.replace(SEPARATOR, SEPARATOR + "0").replace("\n", SEPARATOR + "1")
+
+    def kept(self, line: str) -> str:
+        return line.replace(SEPARATOR + "1", "\n").replace(SEPARATOR + "0", SEPARATOR)
 
     # What has learnt from data
 
@@ -205,7 +214,7 @@ class Field(Tokenised):
         if self.role == "ended":
             by = self.tokenizer
             most = sys.maxsize if self.running else longest + 1
-            ends = range(by.end, len(by))  # END is a token of its own here
+            ends = by.read if by.imported else range(by.end, len(by))  # END is a token here
             return store.check(self.name, values=ends, longest=most, end=by.end)
         super().verify(store, longest)
         if self.spelling is not None:
@@ -240,7 +249,7 @@ class Field(Tokenised):
         return {self.name: tokens[:most], **self.letters_of(row, 0, most)}
 
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        found = arrays(self.name, [row[self.name] for row in rows], self.role)
+        found = arrays(self.name, [row[self.name] for row in rows], self.role, self.tokenizer)
         if self.running:
             found[f"{self.name}_in"][:, 0] = self.before
         if self.written:
@@ -255,7 +264,8 @@ class Field(Tokenised):
     @property
     def before(self) -> int:
         """What is read before the first token that is to be said."""
-        return self.tokenizer.end if self.running else self.tokenizer.start
+        by = self.tokenizer
+        return by.end if self.running and not by.imported else by.start
 
     def positions(self, row: Row) -> list[str]:
         return self.tokenizer.pieces(self.framed(row))
@@ -270,9 +280,11 @@ class Field(Tokenised):
         return self.tokenizer.groups(self.framed(row))
 
 
-def arrays(name: str, rows: Sequence[Any], role: Role) -> dict[str, Array]:
-    """The tokens of texts as a batch has them, by their role."""
-    by = Tokenizer  # special tokens have the same numbers in all
+def arrays(
+    name: str, rows: Sequence[Any], role: Role, by: Tokenizer | type[Tokenizer] = Tokenizer
+) -> dict[str, Array]:
+    """The tokens of texts as a batch has them, by their role; special ones have the same numbers in
+    all tokenizers, but for imported ones."""
     tokens = [np.asarray(row, np.int64) for row in rows]
     if role in ("read", "framed"):
         start = [by.start] if role == "framed" else []

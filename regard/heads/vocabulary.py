@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers import int8
 from regard.layers.cross_entropy import cross_entropy
 from regard.layers.linear import prepared_product
 from regard.recipe.values import Share
@@ -36,8 +37,12 @@ class Head(nn.Module):
             nn.init.normal_(self.weight, std=dim**-0.5)
         self.bias = nn.Parameter(torch.zeros(symbols)) if config.bias else None
         self.precision = torch.float32
+        self.packed: int8.Packed = None
+        """The weight in 8 bits, where that is what prediction takes."""
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        if self.packed is not None and not torch.is_grad_enabled():
+            return int8.product(hidden, self.packed)
         if hidden.ndim == 2:  # one step of a search
             return prepared_product(hidden, self.weight, self.bias)
         return F.linear(hidden, self.weight, self.bias)
@@ -51,7 +56,10 @@ class Head(nn.Module):
         """The smoothed loss, which is trained, and the plain one, which is reported."""
         kept = mask.flatten().nonzero().squeeze(1)
         states = hidden.flatten(0, 1).index_select(0, kept)
-        symbols = targets.flatten().index_select(0, kept)
+        return self.states_loss(states, targets.flatten().index_select(0, kept))
+
+    def states_loss(self, states: Float[Tensor, "N D"], symbols: Int[Tensor, " N"]) -> Terms:
+        """The same of states that all count."""
         smoothed, plain = cross_entropy(
             states, self.weight, self.bias, symbols, self.smoothing, precision=self.precision
         )

@@ -36,7 +36,7 @@ class Input(nn.Module):
         super().__init__()
         self.field = size.name
         self.embedding = tokens.embedding(config, size, dim, shared=shared, scale=scale)
-        self.n, self.bits = config.n, config.bits
+        self.n, self.bits, self.sparse = config.n, config.bits, False
         if config.n > 1:
             self.table = nn.Parameter(torch.zeros(1 << config.bits, dim))
 
@@ -52,7 +52,9 @@ class Input(nn.Module):
     def _sums(self, buckets: Int[Tensor, "N M"]) -> Float[Tensor, "N D"]:
         if torch.onnx.is_in_onnx_export():  # which has no bags
             return (F.embedding(buckets, self.table) * (buckets != NONE)[..., None]).sum(1)
-        return F.embedding_bag(buckets, self.table, mode="sum", padding_idx=NONE)
+        return F.embedding_bag(
+            buckets, self.table, mode="sum", padding_idx=NONE, sparse=self.sparse
+        )
 
 
 def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"]:

@@ -195,6 +195,21 @@ def _embeddings(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
         yield f"neighbours-{side}", figures.cells(texts, shares, ranks, words, *about)
 
 
+def _senses(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    panels = {each["layer"]: array(each["similarity"]) for each in view["layers"]}
+    names = [f"{_near(each['context'])} {n + 1}" for n, each in enumerate(view["occurrences"])]
+    about = (f"“{view['word']}” in {len(names)} places", "occurrence", "occurrence")
+    numbers = [str(n + 1) for n in range(len(names))]
+    yield "senses", figures.maps(panels, numbers, names, *about, value="cosine")
+
+
+def _near(context: str) -> str:
+    """A context, as long as an axis has room for."""
+    before, _, rest = context.partition("[")
+    word, _, after = rest.partition("]")
+    return f"{before[-8:]}{word}{after[:8]}"
+
+
 def _heads(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     most = max(max(head["cost"] for head in view["heads"]), 1e-9)
     for kind in dict.fromkeys(head["kind"] for head in view["heads"]):
@@ -230,5 +245,6 @@ DRAWN: dict[str, Callable[[Any, Reading, Any], Iterator[Picture]]] = {
     "transitions": _transitions,
     "positions": _positions,
     "embeddings": _embeddings,
+    "senses": _senses,
 }
 """What draws each view."""

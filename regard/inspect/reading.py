@@ -51,6 +51,11 @@ class Reading:
     beam: Tree | None = None
     numbers: list[dict[str, Any]] | None = None
     """Where numbers are said, the panels of a picture of them: name, past, mean, low, high, …"""
+    what: str = ""
+    """What each of `said` is called, where the rest does not say so: token."""
+    blanks: list[int] = field(default_factory=list)
+    """Positions of `source` that are to be filled, one for each of `said`; none where each of
+    `said` is read, too."""
 
     def measured(self, model: Model) -> Float[Tensor, "T C"]:
         return self.measure(logits(model, self.batch))[0]
@@ -201,6 +206,50 @@ def tagged(
         source_words=source.groups(row),
         said_words=[(n, n + 1) for n in range(len(said))],
         numbers=[{"name": "value", "mean": [float(s) for s in said]}] if tags.real else None,
+    )
+
+
+def filled(
+    model: Model,
+    batch: Batch,
+    text: str,
+    places: list[int],
+    by: Tokenizer,
+    given: list[int] | None,
+    *,
+    source: list[str],
+    source_words: list[tuple[int, int]],
+    hidden: bool,
+) -> Reading:
+    """Tokens at some places of a text: those `given`, or the likeliest. Where these are blanks
+    (`hidden`), no special token is meant."""
+    never = sorted(by.special) if hidden else []
+
+    def measure(scores: Float[Tensor, "B S V"]) -> Float[Tensor, "B T V"]:
+        chosen = scores[:, places].float()
+        if never:
+            chosen = chosen.index_fill(-1, torch.tensor(never, device=chosen.device), -1e9)
+        return chosen.log_softmax(-1)
+
+    said = given
+    if said is None:
+        with torch.inference_mode():
+            said = measure(logits(model, batch))[0].argmax(-1).tolist()
+    return Reading(
+        text=text,
+        output=" ".join(piece.removeprefix("▁") for piece in by.pieces(said)),
+        batch=batch,
+        source=source,
+        said=by.pieces(said),
+        of=[source[place] for place in places],
+        symbols=said,
+        name=by.pieces,
+        measure=measure,
+        given=0 if given is None else len(said),
+        source_words=source_words,
+        said_words=[(n, n + 1) for n in range(len(said))],
+        what="token",
+        blanks=places if hidden else [],
     )
 
 

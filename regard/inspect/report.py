@@ -20,6 +20,7 @@ from regard.console import streams
 from regard.errors import UserError
 from regard.inspect.blocks import Blocks
 from regard.inspect.intervene import attentions, head, intervene
+from regard.inspect.senses import senses
 from regard.inspect.survey import survey
 from regard.inspect.views import LENGTH, read, views
 from regard.model import Model
@@ -32,8 +33,8 @@ from regard.train import checkpoint
 
 SCRIPTS = (
     "data.js", "colour.js", "draw.js", "marks.js", "axes.js", "heatmap.js", "lines.js", "words.js",
-    "attention.js", "findings.js", "output.js", "numbers.js", "beam.js", "heads.js", "layers.js",
-    "vectors.js", "main.js",
+    "attention.js", "findings.js", "blanks.js", "output.js", "numbers.js", "beam.js", "heads.js",
+    "layers.js", "vectors.js", "senses.js", "main.js",
 )  # fmt: skip
 """In the order in which they stand in the page."""
 
@@ -51,6 +52,8 @@ class Options:
     without_heads: tuple[str, ...] = ()
     beams: int | None = None
     """Of the search, if not as the recipe says."""
+    word: str = ""
+    """One whose vectors in all the texts are shown beside each other."""
     sentences: int = 0
     """Of the validation part, over which heads are surveyed; 0: they are not."""
     device: str = "cpu"
@@ -131,12 +134,13 @@ def _frame(
     """One checkpoint: what it makes of each text."""
     task, found = run.task, search(run, options)
     changes = [head(text, model) for text in options.without_heads]
-    readings = []
+    asked: Any = {"target": options.target, "length": options.length}
     with intervene(model, *changes):
-        for text in texts:
-            asked: Any = {"target": options.target, "length": options.length}
-            reading = read(run, task, model, text, found, **asked)
-            readings.append(views(task, model, reading, blocks))
+        looked = [read(run, task, model, text, found, **asked) for text in texts]
+        readings = [views(task, model, reading, blocks) for reading in looked]
+        if options.word:
+            alike = senses(model, looked, options.word, blocks)
+            readings = [reading | {"senses": alike} for reading in readings]
     if options.sentences and attentions(model):
         seen = survey(run, sentences=options.sentences, model=model)
         readings = [reading | {"heads": seen.as_dict()} for reading in readings]

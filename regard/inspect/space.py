@@ -38,13 +38,14 @@ def positions(model: Model, blocks: Blocks) -> list[View]:
         {
             "title": title,
             "values": blocks.signed(rows.cpu().numpy()),
-            "similarity": blocks.signed(_cosine(rows, rows).cpu().numpy()),
+            "similarity": blocks.signed(cosine(rows, rows).cpu().numpy()),
         }
         for title, rows in found
     ]
 
 
-def _cosine(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Float[Tensor, "N M"]:
+def cosine(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Float[Tensor, "N M"]:
+    """Of the angle between each two of them."""
     return torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).T
 
 
@@ -65,7 +66,7 @@ def embeddings(task: Any, model: Model, batch: Batch) -> list[View]:
 
 def _neighbourhood(by: Tokenizer, weight: Float[Tensor, "V D"], numbers: list[int]) -> View:
     numbers, weight, pieces = numbers[:POINTS], weight.detach(), by.pieces
-    likeness = _cosine(weight[numbers], weight)
+    likeness = cosine(weight[numbers], weight)
     likeness[:, sorted(by.special)] = -1  # they are nobody's neighbours
     likeness[torch.arange(len(numbers)), numbers] = -1
     near = likeness.topk(min(NEIGHBOURS, likeness.shape[1] - 1))
@@ -84,14 +85,21 @@ def _neighbourhood(by: Tokenizer, weight: Float[Tensor, "V D"], numbers: list[in
     points = [*numbers, *others][: 2 * POINTS]
     if len(points) < 3:
         return {"words": words, "points": [], "share": 0.0}
-    centred = weight[points] - weight[points].mean(0)
-    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
-    place = (u * s)[:, :2].tolist()
+    place, share = two_axes(weight[points])
     return {
         "words": words,
         "points": [
             {"piece": pieces([n])[0], "x": x, "y": y, "own": n in own}
             for n, (x, y) in zip(points, place, strict=True)
         ],
-        "share": float(s[:2].square().sum() / s.square().sum()),
+        "share": share,
     }
+
+
+def two_axes(vectors: Float[Tensor, "N D"]) -> tuple[list[list[float]], float]:
+    """Where each vector lies on the two axes along which they differ most (PCA), and how much of
+    the variance these have."""
+    centred = vectors - vectors.mean(0)
+    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
+    points: list[list[float]] = (u * s)[:, :2].tolist()
+    return points, float(s[:2].square().sum() / s.square().sum().clamp(min=1e-30))

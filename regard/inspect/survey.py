@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.dictionary import Dictionary
-from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.inspect.capture import capture
 from regard.inspect.intervene import WithoutHead, attentions, intervene, probed
@@ -125,7 +124,7 @@ def survey(
         raise UserError(f"{run.folder}: this model has no attention heads")
     sides = examples(task, part, sentences)
     dictionary = _dictionary(task) if ("cross", 0) in attentions(model) else None
-    counts = _Counts(dictionary)
+    counts = _Counts(dictionary, task.fields["target"].tokenizer.end if dictionary else -1)
     for row in zip(*sides, strict=True):
         text, target = (row[0], row[-1]) if len(row) > 1 else ("", row[0])
         counts.add(model, read(run, task, model, text, Part("none", None), target=target))
@@ -168,8 +167,8 @@ def _dictionary(task: Any) -> Dictionary:
 class _Counts:
     """Sums over sentences, for each attention (kind, layer) with H heads."""
 
-    def __init__(self, dictionary: Dictionary | None) -> None:
-        self._dictionary = dictionary
+    def __init__(self, dictionary: Dictionary | None, end: int) -> None:
+        self._dictionary, self._end = dictionary, end
         self._sums: dict[tuple[str, int], dict[str, tuple[NDArray[Any], int]]] = {}
         self.links, self._diagonal = 0, 0
 
@@ -196,7 +195,7 @@ class _Counts:
             return []
         source = reading.batch["source"][0].tolist()
         word = [n for n, (a, b) in enumerate(reading.source_words) for _ in range(a, b)]
-        places = [n for n, symbol in enumerate(reading.symbols) if symbol != Tokenizer.end]
+        places = [n for n, symbol in enumerate(reading.symbols) if symbol != self._end]
         found, share = self._dictionary.links(source[:-1], [reading.symbols[n] for n in places])
         linked = zip(places, found.tolist(), share.tolist(), strict=True)
         return [(place, word[to]) for place, to, sure in linked if to >= 0 and sure > SURE]

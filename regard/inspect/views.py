@@ -28,7 +28,8 @@ from regard.types import Splits
 View = dict[str, Any]
 LENGTH = 20
 """Tokens that a model goes on for, if nobody says how many."""
-ALTERNATIVES = 5
+ALTERNATIVES, RANKED = 5, 10
+"""Tokens that are shown beside one that is said, and for a blank."""
 CHANCES = 64
 """With at most so many labels, the probability of each is shown for each place."""
 ATTRIBUTED, STEPS = 64, 16
@@ -64,6 +65,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
     with torch.no_grad():
         found = {
             "numbers": reading.numbers,
+            "blanks": blanks(reading, measured) if reading.blanks else None,
             "tokens": None if numbers else tokens(reading, measured, blocks),
             "attention": attention(seen, blocks),
             "alignment": alignment(seen, reading, blocks),
@@ -85,6 +87,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
         "read": reading.read,
         "said": reading.said,
         "of": reading.of,
+        "what": reading.what,
         "given": reading.given,
         "source_words": reading.source_words,
         "said_words": reading.said_words,
@@ -126,6 +129,20 @@ def tokens(reading: Reading, log_probs: Float[Tensor, "T C"], blocks: Blocks) ->
         found["names"] = reading.name(range(count))
         found["chances"] = blocks.weights(log_probs.exp().cpu().numpy())
     return found
+
+
+def blanks(reading: Reading, log_probs: Float[Tensor, "T C"]) -> list[View]:
+    """The likeliest words for each blank of a text."""
+    best = log_probs.topk(min(RANKED, log_probs.shape[1]))
+    return [
+        {
+            "place": place,
+            "words": [[w, math.exp(v)] for w, v in zip(reading.name(n), values, strict=True)],
+        }
+        for place, n, values in zip(
+            reading.blanks, best.indices.tolist(), best.values.tolist(), strict=True
+        )
+    ]
 
 
 def attention(seen: Seen, blocks: Blocks) -> list[View]:

@@ -27,6 +27,17 @@ FORBIDDEN = (Tokenizer.pad, Tokenizer.start, Tokenizer.unknown)
 NEVER = -30_000.0
 """A logit that has no probability beside any other; float16 holds it, too."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
+PLAIN = (
+    "epsilon", "embedding_norm", "parallel", "key_value_heads", "query_key_value_bias",
+    "rotary_base", "rotary_fraction", "rotary_layout",
+)  # fmt: skip
+"""Keys of a Transformer's part that must be as they are by default."""
+
+
+def unlike(config: Any) -> str | None:
+    """A key of a Transformer's part whose value CTranslate2 is not given; None if there is none."""
+    usual = decoder.Config()
+    return next((key for key in PLAIN if getattr(config, key) != getattr(usual, key)), None)
 
 
 @cache

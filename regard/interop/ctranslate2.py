@@ -33,6 +33,7 @@ from regard.interop.conversion import (
     names,
     save,
     specification,
+    unlike,
 )
 from regard.interop.kept import remove, whole
 from regard.model import Model
@@ -57,6 +58,8 @@ def supports(recipe: Recipe) -> str | None:
     """Why a recipe's model cannot run in CTranslate2; None if it can."""
     if "finder" not in module("tasks", recipe.kind).Task.predict_options:
         return f"the task is {recipe.kind!r}; only 'translate' runs in CTranslate2"
+    if recipe.task.tokenizer.kind == "huggingface":
+        return "its tokenizer was imported; such a model runs in torch"
     parts = recipe.model.parts()
     known_parts = {"input": tokens, "encoder": encoder, "decoder": decoder, "head": vocabulary}
     for name, known in known_parts.items():
@@ -68,6 +71,8 @@ def supports(recipe: Recipe) -> str | None:
         config = parts[name].config
         if config.activation not in ACTIVATIONS:
             return f"model.{name}.activation: CTranslate2 has no {config.activation!r}"
+        if key := unlike(config):
+            return f"model.{name}.{key}: only the default runs in CTranslate2"
         if config.position in ("learned", "one_hot") and config.limit < length:
             return (
                 f"model.{name}.limit: {config.limit} positions are fewer than the {length} "

@@ -83,7 +83,8 @@ class Written(Shipment):
     def save(self, folder: Path) -> None:
         if self.source is None:
             by, before = self.target.tokenizer, [self.task.before]
-            alone(by, folder / "tokenizer.json", before=before, line="\n")
+            line = "" if self.task.packed else "\n"
+            alone(by, folder / "tokenizer.json", before=before, line=line)
         else:
             save_both(self.source, self.target, self.recipe.task.data.max_length, folder)
 

@@ -11,6 +11,7 @@ from regard.interop.conversion import missing
 from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import supports
 from regard.interop.export import export as as_ctranslate2
+from regard.interop.exporting import export as as_huggingface
 from regard.interop.kept import check_free, whole
 from regard.interop.running import PROGRAM, run_program, write_texts
 from regard.interop.shipments import Labels, Near, Shipment, Tags
@@ -72,6 +73,8 @@ def ship(
     shortlist: bool = False,
 ) -> Export:
     """Write a folder in a form that the model has; `auto`: CTranslate2 where it can do it."""
+    if to == "word2vec":
+        raise RecipeError(f"to: {run.folder} is no run of word2vec: it has onnx and ctranslate2")
     if to == "auto":
         able = shortlist or (supports(run.recipe) is None and missing() is None)
         to = "ctranslate2" if able else "onnx"
@@ -79,6 +82,14 @@ def ship(
     output = getattr(run.recipe.task, "output", None)
     if getattr(output, "choices", ""):
         warnings.append("it writes any text: an export knows no choices (output.choices)")
+    if to == "huggingface":
+        if quantization != "float32" or shortlist:
+            what = "shortlist" if shortlist else "quantization"
+            raise RecipeError(f"{what}: a folder of Hugging Face is in float32; leave it out")
+        near = as_huggingface(run, folder, checkpoint)
+        return Export(
+            to=to, said=str(near), parity=near._asdict(), cost=None, warnings=tuple(warnings)
+        )
     if to == "ctranslate2":
         found, price = as_ctranslate2(run, folder, quantization, checkpoint, shortlist=shortlist)
         said, parity = str(found), asdict(found)
@@ -120,6 +131,12 @@ def shipment(run: Run, model: Model) -> Shipment:
     if run.recipe.model.towers or run.recipe.model.heads:
         raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
     kind = KINDS.get(model.head.predicts)
+    cut = getattr(run.recipe.task, "tokenizer", None)
+    if cut is not None and cut.kind == "huggingface":
+        raise UserError(
+            f"{run.folder} cannot be exported to ONNX: its tokenizer was imported; "
+            "take --to huggingface"
+        )
     try:
         if kind is None:
             raise UserError(f"its head predicts {model.head.predicts!r}")

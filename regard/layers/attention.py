@@ -51,26 +51,48 @@ class MultiHeadAttention(nn.Module):
     x asks, y answers: y = x in self-attention, y = the encoder's output in cross-attention.
     Self-attention projects queries, keys and values in one product, cross-attention keys and
     values in one, as the memory is projected only once.
+
+    Grouped queries (Ainslie et al. 2023): there are only G < H heads of keys and values, and head
+    i of the queries looks at that of its group, ⌊i G / H⌋.
     """
 
-    def __init__(self, dim: int, heads: int, *, bias: bool = True, cross: bool = False) -> None:
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        bias: bool = True,
+        cross: bool = False,
+        projected_bias: bool | None = None,
+        key_value_heads: int = 0,
+    ) -> None:
+        """`projected_bias`: whether queries, keys and values of self-attention have a bias; by
+        default as all projections."""
         super().__init__()
         if dim % heads:
             raise ValueError(f"dim {dim} is not a multiple of heads {heads}")
+        if key_value_heads and heads % key_value_heads:
+            raise ValueError(f"heads {heads} is not a multiple of groups {key_value_heads}")
         self.heads = heads
+        self.groups = key_value_heads or heads
+        """G."""
         self.cross = cross
+        shared = dim // heads * self.groups
+        self.sizes = (dim, shared, shared)
+        """Of queries, keys and values."""
         if cross:
             self.query = Linear(dim, dim, bias=bias)
             self.key_value = Linear(dim, 2 * dim, bias=bias)
         else:
-            self.query_key_value = Linear(dim, 3 * dim, bias=bias)
+            projected_bias = bias if projected_bias is None else projected_bias
+            self.query_key_value = Linear(dim, sum(self.sizes), bias=projected_bias)
         self.output = Linear(dim, dim, bias=bias)
         self.reset()
 
     def reset(self) -> None:
         """Glorot uniform for each projection by itself, biases zero."""
         fused = self.key_value if self.cross else self.query_key_value
-        for block in fused.weight.chunk(2 if self.cross else 3):
+        for block in fused.weight.split(self.sizes[1:] if self.cross else self.sizes):
             nn.init.xavier_uniform_(block)
         nn.init.xavier_uniform_(self.output.weight)
         if self.cross:
@@ -82,16 +104,16 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        mask: Bool[Tensor, "#B #1 #T T"] | None,
+        mask: Shaped[Tensor, "#B #1 #T T"] | None,
         *,
         rotary: Rotary | None = None,
         causal: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
-        """Self-attention of whole texts, and their keys and values. `causal`: the mask is just the
-        triangle."""
-        short = rotary is None and _short(x, x.shape[1])
+        """Self-attention of whole texts, and their keys and values. The mask may be what one adds
+        to the scores; `causal`: it is just the triangle."""
+        short = rotary is None and self.groups == self.heads and _short(x, x.shape[1])
         packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
-        query, key, value = (_split(p, self.heads) for p in packed.chunk(3, -1))
+        query, key, value = self._apart(packed)
         if rotary is not None:
             query, key = rotary(query), rotary(key)
         if short:
@@ -114,15 +136,16 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
         """Self-attention of texts that go on: x, whose first position is `start`, of all rows or of
         each, has the last places of `past`. All rows of a sentence look at its one tree."""
-        dim = x.shape[-1]
-        packed = self.query_key_value(x).view(past.sentences, -1, 3 * dim)  # (B, R/B·T, 3 D)
+        packed = self.query_key_value(x)
         if rotary is not None:
-            query, key, value = packed.chunk(3, -1)
-            query, key = (_turned(p, rotary, start, len(x), self.heads) for p in (query, key))
-            packed = torch.cat([query, key, value], -1)
-        parts = packed.view(past.sentences, -1, 3, self.heads, dim // self.heads)
-        cache = past.write(layer, parts.permute(2, 0, 3, 1, 4)[1:])  # (2, B, H, R/B·T, K)
-        heads = self._ask(packed[..., :dim], cache, bias)
+            query, key, value = self._apart(packed)
+            turned = (rotary(query, start), rotary(key, start), value)
+            packed = torch.cat([each.transpose(1, 2).flatten(2) for each in turned], -1)
+        packed = packed.view(past.sentences, -1, packed.shape[-1])  # (B, R/B·T, D + 2 G K)
+        query, both = packed.split((self.sizes[0], 2 * self.sizes[1]), -1)
+        parts = both.unflatten(-1, (2, self.groups, -1))
+        cache = past.write(layer, parts.permute(2, 0, 3, 1, 4))  # (2, B, G, R/B·T, K)
+        heads = self.ask(query, cache, bias)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output, cache
 
@@ -138,20 +161,25 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "R T D"]:
         """Cross-attention. The R/B rows of one sentence ask as one long query: no key is copied."""
         query = self.query(x).view(memory[0].shape[0], -1, x.shape[-1])  # (B, R/B·T, D)
-        heads = self._ask(query, memory, mask)
+        heads = self.ask(query, memory, mask)
         output: Tensor = self.output(heads.reshape(x.shape))
         return output
 
-    def _ask(
+    def ask(
         self, query: Float[Tensor, "B T D"], cache: Cache, mask: Hides | None
     ) -> Float[Tensor, "B T D"]:
-        if _short(query, cache[0].shape[2]):
+        """Z of queries that are projected already."""
+        if cache[0].shape[1] == self.heads and _short(query, cache[0].shape[2]):
             return short_attention.cross_attention(query, *cache, _bias(mask))
         return self._attend(_split(query, self.heads), *cache, mask, False)
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
     ) -> Float[Tensor, "B T D"]:
+        if key.shape[1] < self.heads:
+            times = self.heads // self.groups
+            key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
+            mask = None if mask is None else mask[:, :1]  # the same for all heads
         if watched():
             if causal and mask is None:
                 mask = causal_mask(query.shape[2], key.shape[2], query.device)
@@ -162,6 +190,11 @@ class MultiHeadAttention(nn.Module):
         else:
             heads = F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
         return heads.transpose(1, 2).flatten(2)
+
+    def _apart(self, packed: Float[Tensor, "B T Q"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, K), keys and values (B, G, T, K)."""
+        query, key, value = packed.split(self.sizes, -1)
+        return _split(query, self.heads), _split(key, self.groups), _split(value, self.groups)
 
 
 def causal_mask(
@@ -189,12 +222,3 @@ def _bias(mask: Tensor | None) -> Tensor | None:
 
 def _split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
     return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
-
-
-def _turned(
-    x: Float[Tensor, "B N D"], rotary: Rotary, start: int | Int[Tensor, "R"], rows: int, heads: int
-) -> Float[Tensor, "B N D"]:
-    """Queries or keys, turned by the positions that each row has by itself."""
-    apart = _split(x.reshape(rows, -1, x.shape[-1]), heads)  # (R, H, T, K)
-    turned: Tensor = rotary(apart, start)
-    return turned.transpose(1, 2).reshape(x.shape)

@@ -20,7 +20,8 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(symbols, dim))
         nn.init.normal_(self.weight, std=dim**-0.5)
         self.factor = math.sqrt(dim) if scale else 1.0
+        self.sparse = False
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        vectors = F.embedding(tokens, self.weight)
+        vectors = F.embedding(tokens, self.weight, sparse=self.sparse)
         return vectors * self.factor if self.factor != 1.0 else vectors

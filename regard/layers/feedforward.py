@@ -1,6 +1,7 @@
 """The position-wise feed-forward network (Vaswani et al. 2017, section 3.3)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from jaxtyping import Float
@@ -11,10 +12,11 @@ from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear
 from regard.layers.probe import probe
 
-Activation = Literal["relu", "gelu", "silu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
 
@@ -24,6 +26,8 @@ class FeedForward(nn.Module):
 
     relu, gelu, silu:  f(x) = σ(x W₁ + b₁) W₂ + b₂
     swiglu:            f(x) = (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂     (Shazeer 2020)
+
+    gelu is x Φ(x); gelu_tanh, as in GPT-2, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2.
     """
 
     def __init__(

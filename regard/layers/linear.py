@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.layers import int8
 from regard.layers.lora import Adapter
 
 SMALLEST = 2**15
@@ -66,6 +67,8 @@ class Linear(nn.Linear):
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
         super().__init__(inputs, outputs, bias=bias)
         self.precision = torch.float32
+        self.packed: int8.Packed = None
+        """The weight in 8 bits, where that is what prediction takes."""
         self.adapter: Adapter | None = None
         """What is trained instead of the weight, if anything is."""
 
@@ -80,6 +83,8 @@ class Linear(nn.Linear):
         y: Tensor
         if self._narrowed(x):
             y = _Narrow.apply(x, self.weight, self.bias, widen)  # type: ignore[no-untyped-call]
+        elif self.packed is not None and not torch.is_grad_enabled():
+            return int8.product(x, self.packed)
         else:
             y = super().forward(x)
         return y if self.adapter is None else y + self.adapter(x).to(y.dtype)
@@ -88,6 +93,16 @@ class Linear(nn.Linear):
     def effective(self) -> Float[Tensor, "O I"]:
         """The weight, with what its adapter changes it by."""
         return self.weight if self.adapter is None else self.weight + self.adapter.change()
+
+    def part(self, x: Float[Tensor, "*N I"], first: int, end: int) -> Float[Tensor, "*N P"]:
+        """Entries from `first` up to `end` of y, by themselves."""
+        weight = self.weight[first:end]
+        bias = None if self.bias is None else self.bias[first:end]
+        narrow: Any = _Narrow.apply
+        y: Tensor = (
+            narrow(x, weight, bias, True) if self._narrowed(x) else F.linear(x, weight, bias)
+        )
+        return y if self.adapter is None else y + self.adapter(x)[..., first:end].to(y.dtype)
 
     def _narrowed(self, x: Tensor) -> bool:
         return (

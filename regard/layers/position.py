@@ -41,13 +41,16 @@ def sinusoid(
     return table.float()
 
 
-def places(start: Int[Tensor, "B"], length: int) -> Int[Tensor, "B {length}"]:
-    """The positions of `length` vectors of each row, from its own first on."""
-    return start[:, None] + torch.arange(length, device=start.device)
+def places(start: Int[Tensor, "B"] | Int[Tensor, "B T"], length: int) -> Int[Tensor, "B {length}"]:
+    """The positions of `length` vectors of each row, from its own first on, or as given."""
+    return start if start.ndim == 2 else start[:, None] + torch.arange(length, device=start.device)
 
 
-def _last(start: int | Int[Tensor, "B"]) -> int:
-    return start if isinstance(start, int) else int(start.max())
+def _end(start: int | Int[Tensor, "B"] | Int[Tensor, "B T"], length: int) -> int:
+    """The first position beyond those of `length` vectors."""
+    if isinstance(start, int):
+        return start + length
+    return int(start.max()) + (length if start.ndim == 1 else 1)
 
 
 class PositionalEncoding(nn.Module):
@@ -77,9 +80,9 @@ class PositionalEncoding(nn.Module):
                 self.register_buffer("table", torch.eye(limit, dim), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, "B"] = 0
+        self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, "B"] | Int[Tensor, "B T"] = 0
     ) -> Float[Tensor, "B T D"]:
-        """`start` is the position of each row's first vector, or of all."""
+        """`start` is the position of each row's first vector, of all rows', or of each."""
         if self.kind in ("none", "rotary"):
             return x
         # A part of a text does not begin at 0: the name says where it does.
@@ -87,7 +90,7 @@ class PositionalEncoding(nn.Module):
         if isinstance(start, int):
             rows = probe(f"step.{start}.position", self.rows(start, length))
         else:
-            rows = probe("step.0.position", self.rows(0, _last(start) + length))
+            rows = probe("step.0.position", self.rows(0, _end(start, length)))
             rows = rows[places(start, length)]  # (B, T, D)
         return x + rows.to(x.dtype)
 
@@ -106,19 +109,29 @@ class PositionalEncoding(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Turn each pair (x_2i, x_2i+1) of a query or key at position t by the angle t / base^(2i/K).
+    """Turn each pair (x_2i, x_2i+1) of a query or key at position t by the angle t / base^(2i/R).
 
-    The product of a query at t and a key at s then depends on t − s alone.
+    The product of a query at t and a key at s then depends on t − s alone. `halves` pairs
+    (x_i, x_i+R/2) instead, as Llama and GPT-NeoX do. Of the K numbers of a head the first R are
+    turned, all by default; the others, in GPT-NeoX, say nothing of the position.
     """
 
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, dim: int, limit: int = 1024, *, base: float = 10_000.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        limit: int = 1024,
+        *,
+        base: float = 10_000.0,
+        fraction: float = 1.0,
+        layout: Layout = "interleaved",
+    ) -> None:
         super().__init__()
-        if dim % 2:
-            raise UserError(f"rotary positions need an even dimension per head, not {dim}")
-        self.dim, self.base = dim, base
+        if (turned := turned_numbers(dim, fraction)) % 2 or not turned:
+            raise UserError(f"rotary positions need an even dimension per head, not {turned}")
+        self.dim, self.base, self.layout = turned, base, layout
         self._set(limit)
 
     def _set(self, limit: int) -> None:
@@ -130,7 +143,7 @@ class Rotary(nn.Module):
         self, x: Float[Tensor, "B H T K"], start: int | Int[Tensor, "B"] = 0
     ) -> Float[Tensor, "B H T K"]:
         """`start` is the position of each row's first vector, or of all."""
-        end = _last(start) + x.shape[2]
+        end = _end(start, x.shape[2])
         sin, cos = self.sin, self.cos
         if end > sin.shape[0]:
             table = sinusoid(end, self.dim, base=self.base).to(x.device)
@@ -140,8 +153,21 @@ class Rotary(nn.Module):
         else:
             where = places(start, x.shape[2])[:, None]  # (B, 1, T): of every head
         sin, cos = sin[where].to(x.dtype), cos[where].to(x.dtype)
+        if x.shape[-1] == self.dim:
+            return self._turn(x, sin, cos)
+        return torch.cat((self._turn(x[..., : self.dim], sin, cos), x[..., self.dim :]), -1)
+
+    def _turn(self, x: Tensor, sin: Tensor, cos: Tensor) -> Float[Tensor, "B H T R"]:
+        if self.layout == "halves":
+            first, second = x.chunk(2, -1)
+            return torch.cat((first * cos - second * sin, first * sin + second * cos), -1)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+def turned_numbers(dim: int, fraction: float) -> int:
+    """R: how many of the numbers of a head are turned."""
+    return int(dim * fraction)
 
 
 def limit(part: Any) -> int:

@@ -12,9 +12,14 @@ Norm = Literal["post", "pre"]
 Normalisation = Literal["layer", "rms"]
 
 
-def normalisation(kind: Normalisation, dim: int) -> nn.Module:
+EPSILON = {"layer": 1e-5, "rms": 1e-6}
+"""ε where none is given."""
+
+
+def normalisation(kind: Normalisation, dim: int, epsilon: float = 0.0) -> nn.Module:
     """LayerNorm:  (x − mean x) / √(var x + ε) ⊙ g + b;   RMSNorm:  x / √(mean x² + ε) ⊙ g."""
-    return nn.LayerNorm(dim) if kind == "layer" else RMSNorm(dim, eps=1e-6)
+    eps = epsilon or EPSILON[kind]
+    return nn.LayerNorm(dim, eps) if kind == "layer" else RMSNorm(dim, eps=eps)
 
 
 class RMSNorm(nn.RMSNorm):
@@ -34,13 +39,17 @@ class Residual(nn.Module):
         post-norm, as in the paper:   x ↦ norm(x + dropout(f(x)))
         pre-norm:                     x ↦ x + dropout(f(norm(x)))
 
+    In parallel (GPT-NeoX), both sublayers of a block read the block's own x, each by its own norm:
+    x ↦ x + f(norm(x)) + g(norm′(x)).
     In two halves, because sublayers take and give more than x:  y = f(enter(x)), x = leave(x, y).
     """
 
-    def __init__(self, dim: int, norm: Norm, kind: Normalisation, dropout: float) -> None:
+    def __init__(
+        self, dim: int, norm: Norm, kind: Normalisation, dropout: float, epsilon: float = 0.0
+    ) -> None:
         super().__init__()
         self.pre = norm == "pre"
-        self.norm = normalisation(kind, dim)
+        self.norm = normalisation(kind, dim, epsilon)
         self.dropout = dropout
 
     def enter(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

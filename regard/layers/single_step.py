@@ -25,10 +25,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.layers import short_attention
+from regard.layers import int8, short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
-from regard.layers.linear import Linear
+from regard.layers.linear import LARGE, Linear, prepared_product
 
 Map = Callable[[Tensor], Tensor]
 """(R, I) → (R, O)."""
@@ -130,7 +130,14 @@ def _with_memory(
 
 
 def _linear(layer: Linear) -> Map:
-    return _product(layer.effective.t(), layer.bias)
+    """One row is multiplied as fast by the weight as it is; several, if it is large, are not."""
+    if (packed := layer.packed) is not None:
+        return lambda x: int8.product(x, packed)
+    weight, bias = layer.effective, layer.bias
+    plain = _product(weight.t(), bias)
+    if weight.numel() < LARGE or weight is not layer.weight:
+        return plain
+    return lambda x: plain(x) if len(x) == 1 else prepared_product(x, weight, bias)
 
 
 def _product(table: Float[Tensor, "I O"], bias: Float[Tensor, "O"] | None) -> Map:

@@ -123,20 +123,37 @@ def _right_words(said: Sequence[str], true: Sequence[str]) -> tuple[float, float
 def likelihood(
     scores: Mapping[str, Score], texts: Sequence[Mapping[str, Any]]
 ) -> dict[str, Statistic]:
-    """Bits per character and perplexity of each text; of running text, block by block."""
+    """Bits per character and byte, and perplexity, of each text; of running text, by blocks."""
     rows = [np.array(text["log_probs"], dtype=float) for text in texts]
     bits = np.array([text["bits"] for text in texts], dtype=float)
-    characters = np.array([text["characters"] for text in texts], dtype=float)
+    characters, size = (
+        np.array([text[name] for text in texts], dtype=float) for name in ("characters", "bytes")
+    )
     if len(rows) == 1:
         [row] = rows
         rows = np.array_split(row, max(1, len(row) // BLOCK))
         # What is spelt and how many characters a token has is taken to be the same everywhere.
         bits = np.array([bits[0] * block.sum() / row.sum() for block in rows])
-        characters = np.array([characters[0] * len(block) / len(row) for block in rows])
+        parts = np.array([len(block) / len(row) for block in rows])
+        characters, size = characters[0] * parts, size[0] * parts
     nats, symbols = np.array([-row.sum() for row in rows]), np.array([float(len(r)) for r in rows])
     found: dict[str, tuple[Array, Array, Function | None]] = {
         "bits_per_character": (bits, characters, None),
+        "bits_per_byte": (bits, size, None),
         "perplexity": (nats, symbols, np.exp),
+    }
+    return {name: ratio(scores[name], *each) for name, each in found.items() if name in scores}
+
+
+def recovered(
+    scores: Mapping[str, Score], texts: Sequence[tuple[float, int, int]]
+) -> dict[str, Statistic]:
+    """Of hidden tokens of each text: −Σ log p, how many were found again, and how many there are."""
+    nats, right, counts = np.array(texts, dtype=float).reshape(-1, 3).T
+    found: dict[str, tuple[Array, Array, Function | None]] = {
+        "nll": (nats, counts, None),
+        "perplexity": (nats, counts, np.exp),
+        "accuracy": (right, counts, percent),
     }
     return {name: ratio(scores[name], *each) for name, each in found.items() if name in scores}
 

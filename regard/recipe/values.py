@@ -81,6 +81,7 @@ Samples = Annotated[int, Range(1, 10**6)]
 Depth = Annotated[int, Range(1, 256)]
 """A number of layers."""
 Heads = Annotated[int, Range(1, 1024)]
+HeadsOrZero = Annotated[int, Range(0, 1024)]
 Width = Annotated[int, Range(1, 2**17)]
 """Numbers that a vector has."""
 WidthOrZero = Annotated[int, Range(0, 2**17)]
@@ -102,5 +103,7 @@ Weight = Annotated[float, Range(0, 1000)]
 """Of one term beside others: a penalty, a decay."""
 Share = Annotated[float, Range(0, 1, open_high=True)]
 """A part of the whole that is not all of it: dropout, smoothing, decay."""
+Fraction = Annotated[float, Range(0, 1, open_low=True)]
+"""A part of the whole, or all of it."""
 Widths = Annotated[tuple[Annotated[int, Range(1, 1024)], ...], Items(32)]
 """Of filters."""

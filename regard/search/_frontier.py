@@ -64,11 +64,16 @@ class Request:
     and a minimum, but are no part of the hypothesis."""
     numbers: tuple[int, ...] | None = None
     """Each sentence's number in the whole input: sampling draws by it, not by the batch."""
+    context: Rows[Rows[int]] | None = None
+    """What each sentence has read before it writes: what is there is not to be repeated, either."""
+    stop: Callable[[int, Rows[int]], bool] | None = None
+    """Whether a sentence of this request is over, by its place and the tokens that it has written:
+    beside the end token. Not for beam search."""
     device: torch.device | str = "cpu"
     """Where the decoder wants its tokens."""
 
     def __post_init__(self) -> None:
-        for name in ("prefixes", "written", "numbers"):
+        for name in ("prefixes", "written", "numbers", "context"):
             given = getattr(self, name)
             if given is not None and len(given) != len(self.caps):
                 raise ValueError(f"{len(self.caps)} caps, but {len(given)} {name}")

@@ -112,6 +112,8 @@ def search(
 
 def steps(step: Step, state: DecoderState, request: Request, config: Config) -> Steps:
     """The same step by step; the news has the last tokens of the hypotheses that are followed."""
+    if request.stop is not None:
+        raise RecipeError("stop: beam search has none; use search = greedy or sample")
     frontier = Frontier(step, request, partial(Tree, config), config.beams)
     history = History()
     arrival: Arrival | None = (state, request)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from math import fsum, isfinite
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.recipe.values import LengthOrZero
+from regard.recipe.values import Factor, LengthOrZero
 from regard.search import (
     Arrival,
     Frontier,
@@ -34,6 +35,9 @@ class Config:
 
     min_length: LengthOrZero = 0
     """At least this many tokens before the end token; a prompt does not count."""
+    repetition_penalty: Factor = 1.0
+    """Multiplies log p of tokens that the text has already, the prompt included: above 1, they
+    become less probable."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -48,7 +52,26 @@ def search(
 
 def steps(step: Step, state: DecoderState, request: Request, config: Config) -> Steps:
     """The same step by step."""
-    return walk(step, state, request, lambda log_probs, _: log_probs.argmax(-1), config.min_length)
+
+    def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier[Texts]) -> Int[Tensor, "B W"]:
+        return penalised(log_probs, frontier, config.repetition_penalty).argmax(-1)
+
+    return walk(step, state, request, choose, config.min_length)
+
+
+def penalised(
+    log_probs: Float[Tensor, "B W V"], frontier: "Frontier[Texts]", penalty: float
+) -> Float[Tensor, "B W V"]:
+    """log p, times the penalty for tokens that the hypothesis has read or written (Keskar et al.
+    2019, section 4.1, for log p instead of logits, which are known up to a sum only)."""
+    if penalty == 1.0:
+        return log_probs
+    width, found = log_probs.shape[1], log_probs.clone()
+    for text, rows in zip(frontier.working, found, strict=True):
+        for row, (written, _) in zip(rows, text.written[:width], strict=True):
+            seen = frontier.tensor(sorted({*text.context, *written} - {text.end}), torch.long)
+            row[seen] *= penalty
+    return found
 
 
 def walk(
@@ -89,6 +112,9 @@ class Texts(Sentence):
         super().__init__(number, request, row, minimum)
         self.written: list[tuple[list[int], list[float]]] = [([], []) for _ in range(width)]
         self.alive = [True] * width
+        self.context = request.context[row] if request.context else ()
+        self._stop = partial(request.stop, row) if request.stop else None
+        self._stopped: list[int | None] = [None] * width  # after how many tokens
 
     def goes_on(self, tokens: list[int], chances: list[float]) -> bool:
         """Each hypothesis, or the one that is still all of them, has written a token."""
@@ -99,11 +125,18 @@ class Texts(Sentence):
             self.written[n][0].append(token)
             self.written[n][1].append(chance)
             self.alive[n] = self.alive[n] and (self.forced or token != self.end)
+            if self.alive[n] and self._stop is not None and self._stop(self.written[n][0]):
+                self.alive[n], self._stopped[n] = False, len(self.written[n][0])
         return any(self.alive) and not self.full
 
     def hypotheses(self) -> list[Hypothesis]:
         forced, end = len(self.prefix), self.end
-        found = [_cut(*pair, self.cap, forced, self.sum_before, end) for pair in self.written]
+        found = [
+            _cut(*pair, self.cap if over is None else over, forced, self.sum_before, end)
+            for pair, over in zip(self.written, self._stopped, strict=True)
+        ]
+        stops = zip(found, self._stopped, strict=True)
+        found = [each._replace(finished=each.finished or over is not None) for each, over in stops]
         if not all(isfinite(hypothesis.score) for hypothesis in found):
             raise impossible()
         return sorted(found, key=lambda hypothesis: -hypothesis.score)

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from regard.recipe.values import Factor, Few, LengthOrZero, Range, Seed, SymbolsOrZero
+from regard.recipe.values import Factor, Few, LengthOrZero, Range, Seed, Share, SymbolsOrZero
 from regard.search import Frontier, Hypothesis, Request, Step, Steps, check_ranges, drain
-from regard.search.greedy import Texts, walk
+from regard.search.greedy import Texts, penalised, walk
 from regard.types import DecoderState, exact, float64
 
 
@@ -24,6 +24,11 @@ class Config:
     """Draw from this many most probable tokens, and from those that tie with the last; 0: all."""
     top_p: Annotated[float, Range(0, 1, open_low=True)] = 1.0
     """Draw from the most probable tokens that together have this probability; 1: all."""
+    min_p: Share = 0.0
+    """Leave out tokens less probable than this fraction of the most probable one; 0: none."""
+    repetition_penalty: Factor = 1.0
+    """Multiplies log p of tokens that the text has already, the prompt included: above 1, they
+    become less probable."""
     seed: Seed = 1
     """Another seed, another draw; the same seed, the same draw, whatever the batches."""
     samples: Few = 1
@@ -40,7 +45,7 @@ def search(
 ) -> list[list[Hypothesis]]:
     """For each sentence its `samples` hypotheses, the most probable first; they may be equal.
 
-    Scores are by the model's own probabilities, before temperature, top_k and top_p; α = 0. With
+    Scores are by the model's own probabilities, as they are before any setting here; α = 0. With
     choices each token is drawn from those that may follow, so that texts do not come as often as
     their probabilities say: one that few others begin like comes more often.
     """
@@ -58,13 +63,15 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
         number, age = torch.tensor(keys, device=place)[:, None].unbind(2)  # (B, 1)
         sample = torch.arange(log_probs.shape[1], device=place)
         chance = uniform(config.seed, number, sample, age)
-        return draw(distribution(log_probs, config), chance).to(log_probs.device)
+        said = penalised(log_probs, frontier, config.repetition_penalty)
+        return draw(distribution(said, config), chance).to(log_probs.device)
 
     return walk(step, state, request, choose, config.min_length, config.samples)
 
 
 def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[Tensor, "B W V"]:
-    """softmax(log p / temperature), and 0 for what top_k and then top_p leave out; not normalised.
+    """softmax(log p / temperature), and 0 for what top_k, then top_p, then min_p leave out; not
+    normalised.
 
     In fp64, so that the sum over a large vocabulary keeps its improbable tokens.
     """
@@ -74,6 +81,8 @@ def distribution(log_probs: Float[Tensor, "B W V"], config: Config) -> Float64[T
         probs = probs.where(probs >= probs.topk(config.top_k).values[..., -1:], 0.0)
     if config.top_p < 1:
         probs = probs.where(probs >= _least(probs, config.top_p), 0.0)
+    if config.min_p > 0:
+        probs = probs.where(probs >= config.min_p * probs.amax(-1, keepdim=True), 0.0)
     return probs
 
 

@@ -41,7 +41,7 @@ class Task(Protocol):
     fields: Fields
     """By the names that a user knows them by: inputs if there are any, then outputs."""
     predict_options: ClassVar[frozenset[str]]
-    """What `predict` takes beside `batch` and `first`: prefixes, length, align_tokens, finder."""
+    """What `predict` takes beside `batch` and `first`: prefixes, length, stop, finder, …"""
     evaluate_options: ClassVar[frozenset[str]]
     """What `evaluate` takes beside `batch`: samples, finder."""
     reads_files: ClassVar[bool]
@@ -192,6 +192,9 @@ class Continues(Protocol):
 
     def window(self, model: Model) -> int | None:
         """How many tokens it can hold; None if it hands on all that it has read."""
+        ...
+
+    def continuer(self, model: Model) -> Any:  # decoding.continuation.Continuer
         ...
 
     def symbols(self, part: Any) -> list[list[int]]:

@@ -1,12 +1,13 @@
 """Language model: vec2seq with x = ∅. What text is like: p(y) = Π_t p(y_t | y₁ … y_{t−1}).
 
-A line's end is the token END, with every tokenizer. Either each line is a text of its own, or the
-lines are one running text, in which END is what stands between two of them.
+A text's end is the token END, with every tokenizer. Either each line is a text of its own, or the
+lines are one running text, in which END is what stands between two of them, or documents follow
+each other, each with END after it.
 """
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,18 +16,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import batching, files, stream, tokenizers, wrap
+from regard.data import batching, files, stream, tokenizers
 from regard.data.batching import by_length
 from regard.data.held_out import ByPlace
-from regard.data.readers import Policy, Report
-from regard.data.tables import parallel
 from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
 from regard.decoding.prediction import Choose, Sample
 from regard.errors import RecipeError
+from regard.examples import running_text
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import collate
-from regard.fields import Example, text
+from regard.fields import text
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
@@ -42,7 +42,7 @@ from regard.tasks import (
     sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Batches, Carry, Terms
+from regard.types import Batch, Batches, Bounded, Carry, Terms
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
 PLACES = 16
@@ -80,7 +80,8 @@ class Config:
 
 
 def metrics(config: Config) -> dict[str, Direction]:
-    return {"nll": "lower", "perplexity": "lower", "bits_per_character": "lower"}
+    names = ("nll", "perplexity", "bits_per_character", "bits_per_byte")
+    return dict.fromkeys(names, "lower")
 
 
 def check(recipe: Recipe) -> None:
@@ -91,6 +92,8 @@ def check(recipe: Recipe) -> None:
     config.held_out.check(config.data)
     check_head(recipe, "tokens")
     check_written(recipe)
+    if config.unit != "stream" and config.stream.packs:
+        raise RecipeError("stream.documents: with unit = 'line' every line is a text; drop one")
     if config.unit == "stream":
         length = config.stream.length
         check_positions(recipe, "decoder", length, f"stream.length = {length} asks")
@@ -106,26 +109,12 @@ def plan(config: Config) -> Plan:
     return Plan(
         fields={"target": target},
         data=config.data,
-        read=partial(_read, config),
+        read=partial(running_text.read, config.data, config.stream.documents if running else None),
         held_out=config.held_out,
         limited=not running,
         watched=sys.maxsize,
         validates=False,
     )
-
-
-def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
-    """The lines of a part's own files. Of running text even empty ones are kept."""
-    data, running = config.data, config.unit == "stream"
-    policy = replace(policy, empty="keep") if running else policy
-    for path in data.paths(part):
-        rows = parallel([path], data.columns or ("text",), policy, report, **data.layout)
-        for number, (line,) in rows:
-            for piece in wrap.lines(line, data.wrap if running else 0):
-                yield Example((path,), number, (piece,))
-    if running:
-        report.counts.pop("empty text", None)  # seen, but not left out
-        report.findings.pop("empty text", None)
 
 
 class Task(FolderTask):
@@ -134,19 +123,24 @@ class Task(FolderTask):
     said, usual_columns = "continuation", {"target": "text"}
 
     config: Config
-    predict_options = frozenset({"length"})
+    predict_options = frozenset({"length", "stop"})
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
         self.target, self.by = self.fields["target"], self.fields["target"].tokenizer
         self.sizes = sizes_of(self.fields, writes="target")
-        self.running = config.unit == "stream"
+        self.streams = config.unit == "stream"
+        self.packed = self.streams and config.stream.packs
+        self.running = self.streams and not self.packed
+        """Whether all is one text, without an end."""
         self.before = self.target.before
+        self.first = self.by.end if self.packed and not config.stream.across else None
+        """What stands before documents, if they must not see each other."""
 
     # Learning
 
     def batches(self, seed: int) -> Batches:
-        if not self.running:
+        if not self.streams:
             return super().batches(seed)
         tokens = self._stored("train").store.flat("target")
         return stream.Streams(tokens, self.before, self.config.stream, seed)
@@ -160,9 +154,12 @@ class Task(FolderTask):
         state = model.start(batch)
         if batch.continues and carry:
             state = model.decoder.resume(state, carry)
+        if self.first is not None:
+            assert isinstance(state, Bounded)
+            state = state.bounded(self.first)
         hidden, state = model.decode(batch["target_in"], state)
         terms = model.head.loss(hidden, batch["target_out"], batch["target_mask"])
-        return terms, model.decoder.carry(state) if self.running else None
+        return terms, model.decoder.carry(state) if self.streams else None
 
     def _batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Texts with their ends."""
@@ -175,7 +172,7 @@ class Task(FolderTask):
 
     def carried(self, model: Model) -> dict[str, tuple[int, ...]]:
         """The shapes of what a chunk of running text hands on to the next; nothing of lines."""
-        if not self.running:
+        if not self.streams:
             return {}
         streams = self.config.stream.streams
         return {name: (streams, *t.shape[1:]) for name, t in self._handed(model).items()}
@@ -184,7 +181,7 @@ class Task(FolderTask):
         """How many tokens a model can hold that hands nothing on; None for one that does."""
         if self._handed(model):
             return None
-        return self.config.stream.length if self.running else self.config.data.max_length + 1
+        return self.config.stream.length if self.streams else self.config.data.max_length + 1
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.plan.has("validation"):
@@ -206,12 +203,12 @@ class Task(FolderTask):
             places = [(rows[0], len(rows[0]) * n // (PLACES + 1)) for n in range(1, PLACES + 1)]
         else:
             places = [(row, len(row) // 2) for row in rows[:: max(1, len(rows) // PLACES)]]
-        return health.shares(*self._continuer(model).beside(places))
+        return health.shares(*self.continuer(model).beside(places))
 
     # Likelihood
 
     def references(self, part: files.Part) -> tuple[list[str]]:
-        """The texts of a part: its lines, or all of it as one running text."""
+        """The texts of a part: its lines or documents, or all of it as one running text."""
         found = self.plan.whole(part, self.config.data.policy)
         return (self._joined([each.values[0] for each in found]),)
 
@@ -223,7 +220,8 @@ class Task(FolderTask):
         return [text.tokens for text in self._measured(self.references(part)[0])]
 
     def _measured(self, texts: Sequence[str]) -> list[Text]:
-        return measured(self.by, texts, words=self.config.tokenizer.kind == "word")
+        words = self.config.tokenizer.kind == "word"
+        return measured(self.by, texts, words=words, documents=self.packed)
 
     def _log_probs(
         self, model: Model, texts: Sequence[Text], size: int
@@ -246,17 +244,19 @@ class Task(FolderTask):
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
-        """Perplexity and bits per character of a part. Nothing is predicted."""
+        """Perplexity, bits per character and per byte of a part. Nothing is predicted."""
         texts, window = self._measured(self.references(part)[0]), self.window(model)
         context = f"{window // 2}-{window}" if window else "all"
         case = "lc" if self.config.tokenizer.lowercase else "mixed"
-        about = f"unit:{self.config.unit}|context:{context}|case:{case}"
+        unit = self.config.stream.documents if self.packed else self.config.unit
+        about = f"unit:{unit}|context:{context}|case:{case}"
         return scores(self.by, texts, self._log_probs(model, texts, batch), about), []
 
     def score(
         self, model: Model, texts: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
-        """log-probability, perplexity and bits per character of each text, its end included."""
+        """log-probability, perplexity, bits per character and per byte of each text, its end
+        included."""
         encoded = self._measured(texts)
         found = self._log_probs(model, encoded, batch)
         return (scored(self.by, *each) for each in zip(encoded, found, strict=True))
@@ -271,9 +271,11 @@ class Task(FolderTask):
         *,
         batch: int = 64,
         length: int | None = None,
+        stop: Sequence[str] = (),
         first: int = 0,
     ) -> Iterator[Prediction]:
-        """What follows each input, in order: input and output together are the text.
+        """What follows each input, in order, up to one of the strings `stop`: input and output
+        together are the text.
 
         An empty input has something follow, too: a text from its beginning. What the vocabulary
         lacks is read as the unknown token, and the status says so. The score is that of the
@@ -282,16 +284,17 @@ class Task(FolderTask):
         if (most := self.config.output.length if length is None else length) < 1:
             raise RecipeError(f"length: {most} must be ≥ 1")
         model.eval()
-        yield from self._continuer(model).predict(inputs, search, most, batch, first)
+        yield from self.continuer(model).predict(inputs, search, most, batch, first, stop)
 
     def samples(self, model: Model, choose: Choose) -> list[Sample]:
-        return self._continuer(model).samples(self._validation(), choose)
+        return self.continuer(model).samples(self._validation(), choose)
 
-    def _continuer(self, model: Model) -> Continuer:
-        return Continuer(model, self.by, self.before, self.window(model), ends=not self.running)
+    def continuer(self, model: Model) -> Continuer:
+        window, kind = self.window(model), (not self.running, self.packed)
+        return Continuer(model, self.by, self.before, window, *kind)
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
         """The text is given, what follows is the model's, or `target`; both are read alike."""
-        return self._continuer(model).look(text, search, target, length, self._batch)
+        return self.continuer(model).look(text, search, target, length, self._batch)

@@ -163,7 +163,7 @@ class Task(FolderTask):
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
         self.source, self.target = (self.fields[side] for side in SIDES)
-        shared = self.source.tokenizer.hash == self.target.tokenizer.hash
+        shared = self.source.tokenizer.shares(self.target.tokenizer)
         if config.tokenizer.joint and not shared:
             both = " and ".join(str(folder / field.file) for field in self.fields.values())
             raise UserError(f"{both} are not the same, but tokenizer.joint = true")

@@ -122,19 +122,25 @@ def _sum_gradients(job: Job) -> None:
     own = {name: p.grad for name, p in parameters.items() if p.grad is not None}
     for name, total in job.group.sum(own).items():
         parameters[name].grad = total
+    for parameter in parameters.values():
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
     if job.scale != 1:
         torch._foreach_div_(_gradients(job), job.scale)
 
 
 def _gradients(job: Job) -> list[Tensor]:
-    return [p.grad for p in job.objective.parameters() if p.grad is not None]
+    """Of a table of which some rows were seen, those rows."""
+    found = [p.grad for p in job.objective.parameters() if p.grad is not None]
+    return [g._values() if g.is_sparse else g for g in found]
 
 
 def descend(job: Job, rate: float, norm: Tensor) -> None:
     """One step down the gradient, which is clipped."""
     if job.config.clip:
-        parameters = [p for p in job.objective.parameters() if p.grad is not None]
-        torch.nn.utils.clip_grads_with_norm_(parameters, job.config.clip, norm)
+        # As torch.nn.utils.clip_grads_with_norm_ does, which knows no rows.
+        factor = torch.clamp(job.config.clip / (norm + 1e-6), max=1.0)
+        torch._foreach_mul_(_gradients(job), factor)
     for group in job.optimizer.param_groups:
         group["lr"] = rate * group.get("factor", 1.0)
     job.optimizer.step()

@@ -24,7 +24,7 @@ from regard.recipe.values import (
 from regard.train import budget, device, optimizer, schedule
 from regard.train.group import Group
 from regard.train.progress import Progress
-from regard.types import Batch, Batches, Carry, Rated, Terms
+from regard.types import Batch, Batches, Carry, Rated, SparseRows, Terms
 
 Loss = Callable[[Any, Batch, Carry], tuple[Terms, Carry]]
 
@@ -210,6 +210,8 @@ def make(
     group = group or Group()
     device.set_precision(model, config)
     rates = model.rates() if isinstance(model, Rated) else None
+    if config.optimizer.rows == "seen":
+        _look_up(model, config, group)
     return Job(
         objective=Objective(model, loss),
         batches=group.share(batches),
@@ -221,3 +223,14 @@ def make(
         group=group,
         limit=budget.for_batches(config.memory, model),
     )
+
+
+def _look_up(model: nn.Module, config: Config, group: Group) -> None:
+    """Let the gradients of tables have the rows that a batch has seen, and no others."""
+    if config.device != "cpu" or group.size > 1:
+        raise RecipeError(
+            "train.optimizer.rows: 'seen' is for one process on a processor: set it to 'all'"
+        )
+    for module in model.modules():
+        if isinstance(module, SparseRows):
+            module.sparse = True

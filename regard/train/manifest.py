@@ -117,7 +117,7 @@ def fault(folder: Path, files: Files) -> str | None:
             return f"{name} is missing"
         if path.stat().st_size != listed["size"]:
             return f"{name} is damaged"
-        if _hollow(path.stat()):
+        if is_hollow(path.stat()):
             return f"{name} is nearly all holes, which nothing that a run has written is"
         if path.suffix == ".safetensors" and (reason := _unreadable(path)):
             return f"{name} is damaged: {reason}"
@@ -132,7 +132,7 @@ def is_clutter(path: Path) -> bool:
     return path.name in CLUTTER or path.name.startswith("._")
 
 
-def _hollow(status: os.stat_result) -> bool:
+def is_hollow(status: os.stat_result) -> bool:
     """Whether a large file takes up next to nothing: to read it would take long, and be in vain."""
     blocks = getattr(status, "st_blocks", 0) * 512  # 0 where the system does not say
     return status.st_size > HOLLOW and 0 < blocks < status.st_size // 64

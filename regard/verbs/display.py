@@ -87,6 +87,36 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
         yield show, lambda progress: bar.update(task, completed=progress.update)
 
 
+@contextmanager
+def epochs(
+    words: int, *, as_json: bool = False
+) -> Iterator[tuple[Callable[[dict[str, Any]], None], Callable[[int, float], None]]]:
+    """The same for word vectors, by words of the text."""
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=errors, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("learning", total=words)
+
+        def show(record: dict[str, Any]) -> None:
+            if as_json:
+                print(checked.written(record), flush=True)
+            if record["kind"] == "warning":
+                bar.console.print(line(record))
+            else:
+                speed, seconds = record["tokens_per_second"], record["seconds"]
+                what = f"epoch {record['update']}: {speed:,.0f} words/s, {seconds:.0f} s"
+                bar.console.print(what)
+
+        def tick(done: int, speed: float) -> None:
+            bar.update(task, completed=done, description=f"{speed:,.0f} words/s")
+
+        yield show, tick
+
+
 def _short(record: Mapping[str, Any]) -> str:
     # Where every update since the last record was refused there is no loss to tell.
     loss = f"loss {record['nll']:.3f}, " if "nll" in record else ""

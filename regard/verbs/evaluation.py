@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.decoding.filling import Recovers
 from regard.evaluated import Evaluated
 from regard.front import Predictor, answers
 from regard.metrics import translation
@@ -27,6 +28,8 @@ def details(found: Evaluated) -> list[Table]:
         return _windows(predictor, part)
     if isinstance(task, Continues):
         return _likelihood(predictor, part, found.lines)
+    if isinstance(task, Recovers):
+        return _recovered(task.references(part)[0], outputs)
     if isinstance(task, Grades):
         sources, right = answers(task, part)
         return _written(sources, right, outputs)
@@ -117,6 +120,32 @@ def _likelihood(predictor: Predictor, part: str, found: Sequence[Mapping[str, An
     columns = ("nll", "token number", "token", "after")
     tables.append(worst("Most surprising tokens", columns, chances, contexts, higher=False))
     return tables
+
+
+def _recovered(texts: Sequence[str], outputs: Sequence[Prediction]) -> list[Table]:
+    """The texts whose hidden tokens surprise a model most, and these tokens."""
+    full = [n for n, output in enumerate(outputs) if output.log_probs]
+    values = [-math.fsum(outputs[n].log_probs) / len(outputs[n].log_probs) for n in full]
+    rows = [(texts[n],) for n in full]
+    header = ("nll per token", "line", "text")
+    hidden = [
+        (-chance, (true, said, texts[n]))
+        for n in full
+        for true, said, chance in zip(
+            outputs[n].source, outputs[n].tokens, outputs[n].log_probs, strict=True
+        )
+    ]
+    columns = ("nll", "token number", "hidden", "predicted", "text")
+    return [
+        worst("Most surprising texts", header, values, rows, higher=False),
+        worst(
+            "Most surprising tokens",
+            columns,
+            [value for value, _ in hidden],
+            [row for _, row in hidden],
+            higher=False,
+        ),
+    ]
 
 
 def _windows(predictor: Predictor, part: str) -> list[Table]:

@@ -7,6 +7,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from regard.console import streams
 from regard.errors import RecipeError, UserError
+from regard.verbs import vectors
 from regard.verbs.common import (
     Checkpoint,
     Device,
@@ -22,6 +23,7 @@ from regard.verbs.common import (
     whole_file,
 )
 from regard.verbs.sources import is_there
+from regard.verbs.vectors import is_vectors
 
 
 def inspect(
@@ -34,6 +36,7 @@ def inspect(
     without_head: tuple[str, ...] = (),
     heads: Flag = False,
     sentences: int = 200,
+    word: str = "",
     target: Maybe[str] = None,
     length: int = 20,
     beams: Maybe[int] = None,
@@ -49,7 +52,8 @@ def inspect(
     Attention of every layer and head, alignment, beam search tree, probabilities and
     alternatives of every token, states and gates, gradients, positions, embeddings, attribution,
     logit lens.
-    A run that forecasts reads files (CSV) instead of texts.
+    A run that forecasts reads files (CSV) instead of texts. Of word vectors, words are shown on a
+    map, with their neighbours, and pairs with a colon between as arrows.
 
     Examples:
       regard inspect runs/mine "a dog runs ."
@@ -58,6 +62,8 @@ def inspect(
       regard inspect runs/mine "a dog runs ." --replay
       regard inspect runs/mine --with runs/other "a dog runs ."
       regard inspect runs/mine --heads
+      regard inspect runs/vectors man:woman actor:actress
+      regard inspect runs/bert --word bank "the bank of the river" "the bank lends money"
 
     Args:
         texts: What the model is to read.
@@ -69,6 +75,7 @@ def inspect(
         heads: Survey all attention heads: where they look and what it costs to be without each.
             Without a text, as a table on stdout; with one, as a view of the page.
         sentences: Of the validation part, for that survey.
+        word: Show how alike the vectors of this word are in the texts, layer by layer.
         target: Take this for the output, instead of what the model would say.
         length: Tokens that a language model goes on for.
         beams: Hypotheses that beam search keeps.
@@ -76,6 +83,9 @@ def inspect(
         svg: A folder for the views as SVG pictures.
         json: The names of the files written, as JSON on stdout.
     """
+    if is_vectors(run):
+        vectors.inspect(run, texts, output, png, svg, as_json=json)
+        return
     from regard.inspect import pictures, report
     from regard.inspect.survey import survey
     from regard.runs import Run, state
@@ -104,7 +114,7 @@ def inspect(
         target = whole_file(Path(target)) if target else None
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
-        without_heads=without_head, beams=beams, device=device,
+        without_heads=without_head, beams=beams, device=device, word=word,
         sentences=sentences if heads else 0,
     )  # fmt: skip
     with display.waiting("looking inside"):

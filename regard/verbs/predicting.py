@@ -53,7 +53,13 @@ def predict(
     temperature: Maybe[float] = None,
     top_k: Maybe[int] = None,
     top_p: Maybe[float] = None,
+    min_p: Maybe[float] = None,
+    repetition_penalty: Maybe[float] = None,
     seed: Maybe[int] = None,
+    stop: tuple[str, ...] = (),
+    stream: Flag = False,
+    next: Maybe[int] = None,
+    top: Maybe[int] = None,
     prefix: Maybe[str] = None,
     choices: Maybe[Path] = None,
     length: Maybe[int] = None,
@@ -82,6 +88,9 @@ def predict(
       regard predict runs/mine input.txt --search sample --top-p 0.9 --seed 7
       regard predict runs/spelling words.txt --choices /usr/share/dict/words
       echo "the time" | regard predict runs/language-model --length 300
+      regard predict runs/language-model "The film is" --stream --stop . --temperature 0.7
+      regard predict runs/language-model "I went to the climbing gym and I" --next 10
+      regard predict runs/imdb-mlm "this movie was [MASK] ." --top 10
       regard predict runs/etth1-linear series.csv > forecast.csv
 
     Args:
@@ -104,7 +113,14 @@ def predict(
         temperature: Above 1 samples more freely, below 1 more safely.
         top_k: Sample among this many tokens; 0 for all.
         top_p: Sample among the likeliest tokens that have this probability together.
+        min_p: Sample among tokens with at least this fraction of the likeliest one's probability.
+        repetition_penalty: Above 1, tokens that the text has already become less probable.
         seed: Another seed, other samples.
+        stop: Strings before the first of which the output of a language model ends.
+        stream: Show what a language model writes while it writes; the input stands before it.
+        next: So many of the likeliest words after each input, with their probabilities, a line
+            each, instead of an output (with --format jsonl one line).
+        top: How many words are given for each [MASK] of a masked language model's input.
         prefix: What every output must begin with: a part of it, in its score and length, too.
         choices: A file of all that may be written, one text to a line; none: anything may.
         length: Most tokens of an output, if not as the recipe says; where the input's length
@@ -113,18 +129,20 @@ def predict(
             probabilities, alignment, status; of a table, its columns, too.
         batch: Sentences at a time; the result does not depend on it. With 1, as on a terminal,
             each line is answered before the next is read.
-        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        quantization: Numbers that CTranslate2, or torch with language models, computes with; int8
+            is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
     """
-    from regard.verbs import display
+    from regard.verbs import display, writing
 
     add_parts(parts)
     options = given(
         search=search, beams=beams, nbest=nbest,
         length_penalty=length_penalty, min_length=min_length, temperature=temperature,
-        top_k=top_k, top_p=top_p, seed=seed, length=length,
+        top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
+        seed=seed, length=length, top=top,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     if nbest is not None and nbest > 1 and not detailed:
@@ -134,8 +152,17 @@ def predict(
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
     display.notes(predictor)
+    if stream or next is not None:
+        _refuse_layout(source, column=column, delimiter=delimiter, header=header)
+        if stream:
+            writing.stream(predictor, source, detailed=detailed, stop=stop, **options)
+        else:
+            writing.next_words(predictor, source, next or 0, detailed=detailed)
+        return
     if source.interactive:
         batch = 1
+    if stop:
+        options["stop"] = stop
     options |= {"prefix": prefix, "batch": batch, "align": detailed, "split": split}
     mark = unfinished_key(predictor.unfinished)
     if source.is_table and not predictor.task.reads_files:
@@ -150,8 +177,8 @@ def predict(
                 put(line)
         return
     _refuse_layout(source, column=column, delimiter=delimiter, header=header)
-    stream = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
-    for number, prediction in enumerate(stream, 1):
+    outputs = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
+    for number, prediction in enumerate(outputs, 1):
         source.warn(number, prediction.status)
         if detailed and predictor.task.reads_files:
             for step in _steps(prediction.text):

@@ -1,4 +1,4 @@
-"""The verb that ships a model: export."""
+"""The verbs that bring models in and out: import, export."""
 
 from pathlib import Path
 
@@ -16,6 +16,38 @@ from regard.verbs.common import (
     say,
     unfinished_key,
 )
+from regard.verbs.vectors import export as export_vectors, is_vectors
+
+
+def import_(source: Positional[str], run: Positional[Path], *, json: Flag = False) -> None:
+    """Make an ordinary run of somebody else's model: a folder of Hugging Face, or its name there.
+
+    Examples:
+      regard import ~/models/gpt2 runs/gpt2
+      regard import EleutherAI/pythia-70m runs/pythia
+      regard predict runs/gpt2 "I went to the climbing gym and I"
+
+    Args:
+        source: A folder with config.json, tokenizer.json and safetensors; or the name of one on the
+            hub, where there is a network (pip install "regard[hub]").
+        run: The new folder.
+        json: Machine-readable output on stdout.
+    """
+    from regard.interop import hub, importing
+    from regard.verbs import display
+
+    own_process()
+    with display.waiting(f"writing {run}"):
+        made = importing.run(hub.folder(source), run)
+    model = made.model()
+    told = {"folder": str(run), "task": made.recipe.kind, "parameters": model.size()}
+    if json:
+        say(told)
+    else:
+        print(f"{run}: {made.recipe.kind}, {model.size():,} parameters")
+
+
+import_.__name__ = "import"  # which no function can be called in Python
 
 
 def export(
@@ -36,11 +68,16 @@ def export(
       regard export runs/mine shipped
       regard export runs/mine shipped --to onnx
       regard export runs/mine shipped --quantization int8
+      regard export runs/mine shipped --to huggingface
+      regard export runs/vectors vectors.bin --to word2vec
 
     Args:
-        folder: The new folder; its README.md says how to use it, with a program.
+        folder: The new folder; its README.md says how to use it, with a program. Of word vectors, a
+            file: .bin in word2vec's binary form, .txt or .vec in its text form.
         to: The form: onnx for every task (runs with onnxruntime), ctranslate2 for Transformers that
-            translate (faster, with beam search); auto takes ctranslate2 where it fits.
+            translate (faster, with beam search); huggingface for Transformers that have the shape
+            of a known family (loaded by transformers), word2vec for word vectors; auto takes
+            what fits.
         quantization: The numbers that it computes with; others than float32 are smaller and faster,
             and the score that they cost on the validation part is measured. ONNX has float32 and
             int8.
@@ -48,6 +85,9 @@ def export(
             a sentence's output can depend on those beside it.
         json: Machine-readable output on stdout.
     """
+    if is_vectors(run):
+        export_vectors(run, folder, to, as_json=json)
+        return
     from dataclasses import asdict
 
     from regard.interop.shipping import ship

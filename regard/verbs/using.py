@@ -64,7 +64,8 @@ def evaluate(
         choices: A file of all that may be written, one text to a line; none: anything may.
         baseline: Another run: is the difference more than chance? (paired bootstrap)
         batch: Sentences at a time; the result does not depend on it.
-        quantization: Numbers that CTranslate2 computes with; int8 is fast and nearly as good.
+        quantization: Numbers that CTranslate2, or torch with language models, computes with; int8
+            is fast and nearly as good.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone: faster, as
             good, but a sentence's output can depend on those beside it.
         samples: How often the part is drawn anew (bootstrap) for the 95 % intervals; 0: none.

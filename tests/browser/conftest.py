@@ -56,7 +56,8 @@ def pages(
 
     def page(kind: str) -> Path:
         if kind not in written:
-            options = report.Options(length=4, sentences=2 if kind == "transformer" else 0)
+            asked: Any = {"sentences": 2, "word": "dogs"} if kind == "transformer" else {}
+            options = report.Options(length=4, **asked)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(views, "attribute", contributions)
                 made = report.build([runs(kind)], texts(kind), options)

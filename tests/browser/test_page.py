@@ -16,7 +16,8 @@ from tests.browser.conftest import Opened, find, texts
 pytestmark = pytest.mark.timeout(300)  # a browser among other tests may have to wait
 COMMON = {"tokens", "attribution", "states", "gradient", "embeddings"}
 VIEWS = {
-    "transformer": COMMON | {"attention", "alignment", "beam", "heads", "lens", "positions"},
+    "transformer": COMMON
+    | {"attention", "alignment", "beam", "heads", "lens", "positions", "senses"},
     "lstm": COMMON | {"attention", "alignment", "beam"},
     "gru": COMMON | {"attention", "alignment", "beam"},
     "causal": COMMON | {"attention", "beam", "lens", "positions"},

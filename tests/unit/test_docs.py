@@ -24,7 +24,10 @@ from regard.verbs import keys
 PROJECT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 RECIPES = sorted((PROJECT / "recipes").glob("*.toml"))
-UNTRAINED = {"transformer-base", "transformer-big"}
+UNTRAINED = {
+    "transformer-base", "transformer-big",
+    "gpt-1", "gpt-2", "gpt-2-medium", "gpt-2-large", "gpt-2-xl", "gpt-3",
+}  # fmt: skip
 NAMES = {path.stem for path in RECIPES}
 
 

@@ -386,3 +386,29 @@ def test_only_fields_that_a_task_can_read_are_to_be_chosen(kind: str, tmp_path: 
     table = small_runs.table("classify", {}, tmp_path / "data") | {"source": {"kind": kind}}
     with pytest.raises(RecipeError, match=f"source.kind: '{kind}' is not one of text[ ;]"):
         recipes.from_table(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "layers", "dim", "positions"),
+    [
+        ("gpt-1", 117e6, 12, 768, 512),
+        ("gpt-2", 124e6, 12, 768, 1024),
+        ("gpt-2-medium", 355e6, 24, 1024, 1024),
+        ("gpt-2-large", 774e6, 36, 1280, 1024),
+        ("gpt-2-xl", 1558e6, 48, 1600, 1024),
+        ("gpt-3", 175e9, 96, 12_288, 2048),
+    ],
+)
+def test_gpts_have_their_size(
+    name: str, published: float, layers: int, dim: int, positions: int
+) -> None:
+    recipe = recipes.load(RECIPES / f"{name}.toml")
+    symbols = recipe.task.tokenizer.vocabulary
+    with torch.device("meta"):
+        model = build(recipe.model, texts(symbols))
+    block = attention_size(dim) + feedforward_size(dim, 4 * dim) + 2 * 2 * dim
+    last = 0 if name == "gpt-1" else 2 * dim  # it normalises after each sum
+    assert model.size() == (symbols + positions) * dim + layers * block + last
+    assert model.size() == pytest.approx(published, rel=0.01)
+    assert recipe.task.stream.length == positions
+    assert recipe.task.stream.across

@@ -133,3 +133,27 @@ def test_turning_needs_pairs() -> None:
 def test_turning_has_nothing_to_store() -> None:
     rotary = Rotary(6, LIMIT)
     assert list(rotary.parameters()) == [] and rotary.state_dict() == {}
+
+
+def test_halves_turn_a_number_with_the_one_half_a_head_further() -> None:
+    """K = 4: (x₀, x₂) turns by t, (x₁, x₃) by t/100; interleaved it is (x₀, x₁) and (x₂, x₃)."""
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 1, 1, 4)
+    turned = Rotary(4, layout="halves")(x, 3).flatten().tolist()
+    fast, slow = (cos(3), sin(3)), (cos(0.03), sin(0.03))
+    expected = [
+        1 * fast[0] - 3 * fast[1],
+        2 * slow[0] - 4 * slow[1],
+        1 * fast[1] + 3 * fast[0],
+        2 * slow[1] + 4 * slow[0],
+    ]
+    assert turned == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_fraction_of_a_head_is_turned_by_rates_of_its_own() -> None:
+    """K = 8, a half of it: R = 4 numbers turn, with the base as given, the others stay."""
+    x = torch.arange(1.0, 9.0).view(1, 1, 1, 8)
+    turned = Rotary(8, base=100.0, fraction=0.5)(x, 2).flatten()
+    assert turned[4:].tolist() == [5.0, 6.0, 7.0, 8.0]
+    expected = Rotary(4, base=100.0)(x[..., :4], 2).flatten()
+    torch.testing.assert_close(turned[:4], expected)
+    assert float(turned[2]) == pytest.approx(3 * cos(0.2) - 4 * sin(0.2), abs=1e-6)

@@ -41,6 +41,28 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one-hot": {"position": "one_hot", "limit": 29},
     "halves": {"layout": "halves", "limit": 3},
     "no position": {"position": "none"},
+    "grouped": {"key_value_heads": 1, "position": "learned", "limit": 29},
+    "qwen": {
+        "norm": "pre",
+        "activation": "swiglu",
+        "normalisation": "rms",
+        "epsilon": 1e-4,
+        "bias": False,
+        "query_key_value_bias": True,
+        "key_value_heads": 1,
+        "position": "rotary",
+        "rotary_base": 1e6,
+        "rotary_layout": "halves",
+    },
+    "neox": {
+        "norm": "pre",
+        "parallel": True,
+        "position": "rotary",
+        "rotary_fraction": 0.45,
+        "rotary_layout": "halves",
+    },
+    "parallel": {"norm": "pre", "parallel": True, "activation": "gelu_tanh"},
+    "bert": {"embedding_norm": True, "epsilon": 1e-12, "activation": "gelu"},
 }
 EACH = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -178,7 +200,8 @@ def test_the_steps_of_a_search_equal_in_parallel(
     with torch.inference_mode():
         state, found = model.start(given), []
         assert isinstance(state, transformer.State)
-        assert bool(state.blocks) == (VARIANTS[variant].get("position") != "rotary")
+        general = {"modern", "grouped", "qwen", "neox", "parallel"}
+        assert bool(state.blocks) == (variant not in general)
         for token in first.split(1, 1):
             hidden, state = model.decode(token, state)
             found.append(hidden[twice])
@@ -190,7 +213,7 @@ def test_the_steps_of_a_search_equal_in_parallel(
 
 
 @pytest.mark.parametrize("encoder", [True, False])
-@pytest.mark.parametrize("variant", ["paper", "modern"])
+@pytest.mark.parametrize("variant", ["paper", "modern", "qwen", "neox"])
 def test_hypotheses_are_expanded_selected_and_kept(variant: str, encoder: bool) -> None:
     """Follows three sentences through a search; a fresh reading of each row must agree."""
     model, given = make(variant, encoder=encoder), batch()
@@ -378,14 +401,16 @@ def test_silencing_a_head_equals_zeroing_its_part_of_the_output(place: str) -> N
 # Sublayers, as their equations have them
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu", "swiglu"])
 def test_the_feed_forward_network_is_its_equation(activation: Activation) -> None:
     layer, x = FeedForward(DIM, INNER, activation), torch.randn(2, 5, DIM)
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.3)
     inner = x @ layer.up.weight.T + layer.up.bias
     sigmoid, normal = 1 / (1 + torch.exp(-inner)), (1 + torch.erf(inner / 2**0.5)) / 2
-    active = {"relu": inner.clamp(min=0), "gelu": inner * normal}.get(activation, inner * sigmoid)
+    near = (1 + torch.tanh((2 / torch.pi) ** 0.5 * (inner + 0.044715 * inner**3))) / 2
+    known = {"relu": inner.clamp(min=0), "gelu": inner * normal, "gelu_tanh": inner * near}
+    active = known.get(activation, inner * sigmoid)
     if layer.gate is not None:
         active = active * (x @ layer.gate.weight.T + layer.gate.bias)
     close(layer(x), active @ layer.down.weight.T + layer.down.bias)
@@ -396,6 +421,7 @@ def test_norms_by_hand() -> None:
     x = torch.tensor([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 3.5, mean square 12.5
     close(normalisation("layer", 4)(x), torch.tensor([-2.0, -1.0, 0.0, 3.0]) / 3.5**0.5)
     close(normalisation("rms", 4)(x), x / 12.5**0.5)
+    close(normalisation("rms", 4, 12.5)(x), x / 5)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -410,12 +436,57 @@ def test_residual_connections_are_their_equation(norm: Norm) -> None:
     close(around.leave(x, f(around.enter(x))), expected)
 
 
+def test_grouped_queries_share_the_keys_and_values_of_their_group() -> None:
+    """G = 2 groups of 3 heads are 6 heads of which each 3 neighbours have the same projections."""
+    grouped = MultiHeadAttention(DIM, 6, key_value_heads=2)
+    whole, x = MultiHeadAttention(DIM, 6), torch.randn(2, 5, DIM)
+    for kind in ("weight", "bias"):
+        query, *both = getattr(grouped.query_key_value, kind).detach().split([DIM, 10, 10])
+        same = [each.unflatten(0, (2, 5)).repeat_interleave(3, 0).flatten(0, 1) for each in both]
+        getattr(whole.query_key_value, kind).data.copy_(torch.cat([query, *same]))
+        getattr(whole.output, kind).data.copy_(getattr(grouped.output, kind).detach())
+    close(grouped(x, None)[0], whole(x, None)[0])
+    close(grouped(x, None, causal=True)[0], whole(x, None, causal=True)[0])
+    assert [tuple(each.shape) for each in grouped(x, None)[1]] == [(2, 2, 5, 5)] * 2
+
+
+def test_parallel_sublayers_read_the_same_states() -> None:
+    """x ↦ x + attention(norm(x)) + feedforward(norm′(x)), as GPT-NeoX has it."""
+    block: Any = make("parallel").get_submodule("encoder.blocks.0")
+    x = torch.randn(2, 5, DIM)
+    beside, _ = block.attention(block.around_attention.norm(x), None)
+    network = block.feedforward(block.around_feedforward.norm(x))
+    close(block(x, None, None), x + beside + network)
+
+
+def test_what_the_first_block_reads_is_normalised_if_asked() -> None:
+    model = make("bert", layers=1)
+    norm = model.get_submodule("encoder.embedding_norm")
+    given, encoder = batch((7,)), model.encoder
+    assert model.input is not None and isinstance(encoder, nn.Module)
+    first = model.encode_layers(given)[0].states
+    close(first, norm(encoder.get_submodule("position")(model.input(given).states)))
+
+
+def test_queries_keys_and_values_alone_may_have_biases() -> None:
+    names = {name for name, _ in make("qwen", encoder=False).named_parameters()}
+    assert [name for name in sorted(names) if name.endswith("bias")] == [
+        f"decoder.blocks.{n}.attention.query_key_value.bias" for n in range(LAYERS)
+    ]
+
+
 # Settings that do not fit together
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"key_value_heads": 2}, "key_value_heads: 2 does not divide heads = 3"),
+        ({"parallel": True}, 'parallel: it needs norm = "pre"'),
+        (
+            {"position": "rotary", "rotary_fraction": 0.3},
+            "rotary needs an even dimension per head, not 3",
+        ),
         ({"heads": 7}, r"model\.encoder\.heads: 7 does not divide model\.dim = 30"),
         ({"heads": 2, "position": "rotary"}, r"model\.encoder\.position: .* even .* not 15"),
         ({"position": "one_hot", "limit": 31}, r"model\.encoder\.limit: one_hot needs .* not 31"),

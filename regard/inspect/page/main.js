@@ -4,6 +4,7 @@
   const regard = (globalThis.regard ??= {});
   const { make } = regard;
   const VIEWS = [
+    ["blanks", "Fill in", regard.blanks],
     ["numbers", "Numbers", regard.numbers],
     ["tokens", "Output", regard.output],
     ["attention", "Attention", regard.attention, { bar: regard.attentionBar, difference: regard.attentionDifference }],
@@ -18,6 +19,7 @@
     ["pooling", "Pooling", regard.pooling],
     ["positions", "Positions", regard.positions, { bar: regard.positionsBar }],
     ["embeddings", "Embeddings", regard.embeddings, { bar: regard.embeddingsBar }],
+    ["senses", "One word", regard.senses, { bar: regard.sensesBar }],
   ];
   const chosen = { text: 0, frame: Infinity, view: "" };
   let playing = 0;

@@ -6,7 +6,7 @@
   const { make, percent } = regard;
 
   // What a thing that is said is called.
-  const what = (reading) => (reading.of.length ? "tag" : reading.read.length ? "token" : "label");
+  const what = (reading) => reading.what || (reading.of.length ? "tag" : reading.read.length ? "token" : "label");
 
   function words(reading) {
     const { words, rows } = reading.tokens;

@@ -1,0 +1,170 @@
+"""How much text without labels is worth: film reviews classified from few labels and from all.
+
+Each way of beginning has a recipe in bench/labels: from nothing (scratch), from word vectors
+(word2vec), from the layers of a language model read both ways (elmo), from a masked language model
+(bert), and a bag of hashed n-grams (bag), which needs no beginning. Each is trained on 100 and
+1,000 labels, drawn three times, and on all, and scored on the same 5,000 of the test's reviews.
+
+    python -m bench labels --runs ../runs/labels --from ../runs
+
+A run that is there is not made again, so that the table can be made in several evenings. `--from` is
+the folder with the runs that are begun from: imdb-vectors, imdb-elmo, imdb-mlm.
+"""
+
+import argparse
+import gzip
+import math
+import random
+import statistics
+from pathlib import Path
+from typing import Any
+
+import regard
+from regard.data import catalogue
+from regard.errors import UserError
+from regard.plots import drawing
+from regard.recipe.parts import resume
+from regard.runs import Run
+
+FOLDER = Path(__file__).parent / "labels"
+BEGUN = {"word2vec": "imdb-vectors", "elmo": "imdb-elmo", "bert": "imdb-mlm"}
+"""What a way begins with, by the name of its run."""
+WAYS = ("scratch", "word2vec", "elmo", "bert", "bag")
+DRAWS = {100: 3, 1000: 3, 0: 1}
+"""Labels, and how often they are drawn; 0: all."""
+EPOCHS = {100: 60, 1000: 20, 0: 4}
+TESTED = 5000
+
+
+def labels(options: argparse.Namespace) -> dict[str, Any]:
+    """The table and its picture; with --quick, 100 labels once."""
+    ways = options.only.split(",") if options.only else WAYS
+    for way in ways:
+        if way not in WAYS:
+            raise UserError(f"--only {way}: there are {', '.join(WAYS)}")
+    folder = Path(options.runs)
+    files = _files(folder / "data", options.data)
+    sizes = {100: 1} if options.quick else DRAWS
+    rows: dict[str, dict[int, list[float]]] = {}
+    for count, draws in sizes.items():
+        for way in ways:
+            for draw in range(1, draws + 1):
+                score = _score(way, count, draw, folder, files, options)
+                rows.setdefault(way, {}).setdefault(count, []).append(score)
+    table = {way: {n: _summary(found) for n, found in row.items()} for way, row in rows.items()}
+    _show(table)
+    if not options.quick:
+        draw_picture(table, Path(options.to) / "labels.svg")
+    return {"tested": TESTED, "rows": {way: _named(row) for way, row in table.items()}}
+
+
+def _named(row: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    return {str(count or "all"): found for count, found in row.items()}
+
+
+def _files(folder: Path, data: str | None) -> dict[str, Path]:
+    """The drawn labels and the reviews that are tested, as tables of label and text."""
+    source = Path(data) / "imdb" if data else catalogue.find("imdb")
+    train, test = (_rows(source / f"{part}.tsv.gz") for part in ("train", "test"))
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {"test": folder / "test.tsv", "0-1": source / "train.tsv.gz"}
+    wanted = {"test": _balanced(test, TESTED, 0)}
+    for count, draws in DRAWS.items():
+        for draw in range(1, draws + 1 if count else 0):
+            found[f"{count}-{draw}"] = folder / f"{count}-{draw}.tsv"
+            wanted[f"{count}-{draw}"] = _balanced(train, count, draw)
+    for name, lines in wanted.items():
+        found[name].write_text("".join(lines), encoding="utf-8", newline="\n")
+    return found
+
+
+def _rows(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        return list(file)
+
+
+def _balanced(rows: list[str], count: int, seed: int) -> list[str]:
+    """So many rows, as many of each label, drawn by a seed."""
+    by_label: dict[str, list[str]] = {}
+    for row in rows:
+        by_label.setdefault(row.split("\t", 1)[0], []).append(row)
+    chance = random.Random(seed)
+    found = [row for own in by_label.values() for row in chance.sample(own, count // len(by_label))]
+    chance.shuffle(found)
+    return found
+
+
+def _score(
+    way: str,
+    count: int,
+    draw: int,
+    folder: Path,
+    files: dict[str, Path],
+    options: argparse.Namespace,
+) -> float:
+    """Accuracy of one run, which is trained unless it is there."""
+    place = folder / f"{way}-{count or 'all'}-{draw}"
+    if not place.exists():
+        changes = [
+            f'data.train=["{files[f"{count}-{draw}"].resolve()}"]',
+            f'data.test=["{files["test"].resolve()}"]',
+            f"train.epochs={EPOCHS[count]}",
+            f"train.threads={options.threads}",
+            f"seed={draw}",
+        ]
+        if way in BEGUN:
+            changes.append(_begun(way, Path(options.base)))
+        regard.train(str(FOLDER / f"{way}.toml"), *changes, to=place)
+    elif not (place / "model").is_dir():
+        raise UserError(f"{place} is unfinished; to go on: {resume(place)}")
+    scores, _ = regard.load(place).evaluate()
+    seconds = [r["cpu_seconds"] for r in Run(place).records() if "cpu_seconds" in r][-1]
+    value = scores["accuracy"].value
+    print(f"{place.name:18} {value:6.2f}   {seconds:7,.0f} CPU s", flush=True)
+    return value
+
+
+def _begun(way: str, base: Path) -> str:
+    """The key that names what a way begins with."""
+    run = (base / BEGUN[way]).resolve()
+    if not run.exists():
+        raise UserError(
+            f"{run} is not there: train it (recipes/{BEGUN[way]}.toml), or leave {way} out: --only"
+        )
+    key = {"word2vec": "model.input.vectors", "elmo": "model.input.weights"}
+    return f'{key.get(way, "model.weights")}="{run}"'
+
+
+def _summary(found: list[float]) -> dict[str, Any]:
+    """Mean and a 95 % interval: over draws by their spread (Student), of one by its reviews."""
+    mean = statistics.fmean(found)
+    if len(found) > 1:
+        half = 4.303 * statistics.stdev(found) / math.sqrt(len(found))  # t of 2 degrees of freedom
+    else:
+        half = 1.96 * math.sqrt(mean * (100 - mean) / TESTED)
+    return {"accuracy": mean, "half": half, "draws": found}
+
+
+def _show(table: dict[str, dict[int, dict[str, Any]]]) -> None:
+    counts = next(iter(table.values()))
+    print(f"\n{'':>10}" + "".join(f"{count or 'all':>18}" for count in counts))
+    for way, row in table.items():
+        cells = (f"{found['accuracy']:.2f} ± {found['half']:.2f}" for found in row.values())
+        print(f"{way:>10}" + "".join(f"{cell:>18}" for cell in cells))
+
+
+def draw_picture(table: dict[str, dict[int, dict[str, Any]]], path: Path) -> None:
+    """Accuracy over the number of labels, a line for each way."""
+    with drawing.style():
+        figure = drawing.figure(6, 4, "Film reviews: what text without labels is worth")
+        ax = figure.subplots()
+        for (way, row), colour in zip(table.items(), drawing.COLOURS, strict=False):
+            places = [count or 25_000 for count in row]
+            means = [found["accuracy"] for found in row.values()]
+            halves = [found["half"] for found in row.values()]
+            ax.errorbar(places, means, halves, label=way, color=colour, marker="o", capsize=3)
+        ax.set_xscale("log")
+        ax.set_xticks([100, 1000, 25_000], ["100", "1,000", "all"])
+        ax.set(xlabel="labels", ylabel=f"accuracy on {TESTED:,} reviews of the test (%)")
+        ax.legend()
+    drawing.save(figure, path)

@@ -1,0 +1,188 @@
+"""A run as a folder that the transformers library loads: config.json, model.safetensors and
+tokenizer.json. What was written is read again by `importing` and must say the same."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from regard import __version__
+from regard.data.tokenizers import Tokenizer
+from regard.errors import UserError
+from regard.interop import families, importing
+from regard.interop.alone import alone
+from regard.interop.families import Table
+from regard.interop.folders import WEIGHTS
+from regard.interop.kept import check_free, whole
+from regard.interop.onnx import far
+from regard.interop.running import write_texts
+from regard.layers.position import turned_numbers
+from regard.model import Model
+from regard.recipe import checked
+from regard.runs import Run
+
+TOLERANCE = 1e-4
+"""How far a logit of what is read again may be from the original's."""
+ROWS, LENGTH = 3, 17
+NAMES = {"start": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
+FRAMES = {"start": "cls_token", "end": "sep_token", "mask": "mask_token"}
+
+
+class Exported(NamedTuple):
+    """What was written, and how near it is."""
+
+    family: str
+    difference: float
+    megabytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.family}; read again, its logits differ by at most {self.difference:.1g}; "
+            f"{self.megabytes:.1f} MB"
+        )
+
+
+def export(run: Run, folder: Path, which: str = "final") -> Exported:
+    """Write a folder that the transformers library loads."""
+    check_free(folder)
+    name, settings = family_of(run)
+    model = run.model(which)
+    family: Any = families.find(name)
+    by = [*run.task.fields.values()][-1].tokenizer
+    try:
+        with whole(folder) as writing:
+            tensors = dict(_weights(family, model, run))
+            save_file(tensors, writing / WEIGHTS, metadata={"format": "pt"})
+            _write_tokenizers(run, by, writing)
+            about = _about(name, family, by, run) | settings
+            write_texts(writing, {"config.json": checked.written(about, indent=1)})
+            off = _difference(model, writing, min(LENGTH, longest(run)))
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
+    size = sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6
+    return Exported(name, off, size)
+
+
+def family_of(run: Run) -> tuple[str, Table]:
+    """The family that has a run's shape, and its settings."""
+    recipe, reasons = run.recipe, []
+    known = [name for name in families.known() if recipe.kind == families.find(name).TASK]
+    if not known:
+        raise UserError(f"{run.folder}: the task is {recipe.kind!r}, which no family there has")
+    for part in recipe.model.parts().values():
+        if part.kind not in ("transformer", "vocabulary", "masked", "tokens"):
+            raise UserError(f"{run.folder}: no family there has a part of kind {part.kind!r}")
+    head = recipe.model.head
+    if recipe.kind == "language_model" and head is not None and head.config.bias:
+        raise UserError(
+            f"{run.folder}: model.head.bias is true: language models there have no bias of each "
+            "token; train with model.head.bias = false"
+        )
+    if recipe.kind != "translate" and recipe.model.scale and recipe.model.tie != "none":
+        raise UserError(
+            f"{run.folder}: model.scale is true: there, a tied embedding is not scaled by √dim; "
+            "train with model.scale = false, or model.tie = 'none'"
+        )
+    for name in known:
+        try:
+            return name, families.find(name).settings(recipe.model, longest(run))
+        except UserError as error:
+            reasons.append(f"{name}: {error}")
+    raise UserError(f"{run.folder} has the shape of no family there: {'; '.join(reasons)}")
+
+
+def longest(run: Run) -> int:
+    """Positions that texts of a run have."""
+    parts = run.recipe.model.parts()
+    return min(int(parts[name].config.limit) for name in ("encoder", "decoder") if name in parts)
+
+
+def _about(name: str, family: Any, by: Tokenizer, run: Run) -> Table:
+    first = "decoder_start_token_id" if run.recipe.kind == "translate" else "bos_token_id"
+    return {
+        "architectures": [family.ARCHITECTURE],
+        "model_type": name,
+        "vocab_size": len(by),
+        first: by.start,
+        "eos_token_id": by.end,
+        "pad_token_id": by.pad if by.pad != by.end else None,
+        "tie_word_embeddings": run.recipe.model.tie != "none",
+        "dtype": "float32",
+        "regard": __version__,
+    }
+
+
+def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]]:
+    """Their names and tensors."""
+    parts = run.recipe.model.parts()
+    own = dict(model.named_parameters())
+    for name, places, form in families.layers(family, iter(own)):
+        part = parts[
+            "decoder" if name.startswith("decoder.") or "encoder" not in parts else "encoder"
+        ]
+        tensor, config = own[name].detach(), part.config
+        scaled = run.recipe.model.scale and run.recipe.kind != "translate"
+        if name.endswith("embedding.weight") and scaled:
+            tensor = tensor * run.recipe.model.dim**0.5
+        sizes = _sizes(config, run.recipe.model.dim) if ".query_key_value." in name else None
+        if sizes and config.position == "rotary" and config.rotary_layout == "interleaved":
+            tensor = _in_halves(tensor, sizes, config, run.recipe.model.dim)
+        tensor = families.theirs(tensor, form, config.heads)
+        several = tensor.split(sizes if sizes and len(places) == 3 else len(tensor) // len(places))
+        yield from ((place, each.clone()) for place, each in zip(places, several, strict=True))
+
+
+def _sizes(config: Any, dim: int) -> list[int]:
+    """Rows of queries, keys and values."""
+    shared = dim // config.heads * (config.key_value_heads or config.heads)
+    return [dim, shared, shared]
+
+
+def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tensor:
+    """Queries and keys whose pairs of neighbours become pairs of both halves of a head."""
+    width = dim // config.heads
+    turned = turned_numbers(width, config.rotary_fraction)
+    order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, width)]
+    query, key, value = tensor.split(sizes)
+    query, key = (each.unflatten(0, (-1, width))[:, order].flatten(0, 1) for each in (query, key))
+    return torch.cat([query, key, value])
+
+
+def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
+    """The tokenizer by itself, or that of each side, and which of its tokens are special."""
+    masked = "mask" in by.named
+    sides = {side: field.tokenizer for side, field in run.task.fields.items()}
+    several = len({each.hash for each in sides.values()}) > 1
+    for side, each in sides.items():
+        path = folder / (f"{side}.tokenizer.json" if several else "tokenizer.json")
+        if each.imported:
+            each.save(path)
+        else:
+            before = [] if run.recipe.kind == "translate" else [each.start]
+            after = [each.end] if masked or run.recipe.kind == "translate" else []
+            alone(each, path, before=before, after=after)
+    spelt = {name: by.spelling_of(number) for name, number in by.named.items()}
+    keys = NAMES | FRAMES if masked else NAMES
+    given = {key: spelt[name] for name, key in [*NAMES.items(), *FRAMES.items()] if name in spelt}
+    table = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    table |= {key: piece for key, piece in given.items() if key in keys.values()}
+    write_texts(folder, {"tokenizer_config.json": checked.written(table, indent=1)})
+
+
+def _difference(model: Model, folder: Path, length: int) -> float:
+    """max |logit − logit′| of the original and of what is read again, for random tokens."""
+    again = importing.read(folder).model()
+    outputs = len(model.head.weight)
+    chance = torch.Generator().manual_seed(1)
+    tokens = torch.randint(outputs, (ROWS, length), generator=chance)
+    with torch.inference_mode():
+        both = [importing.logits(each, tokens).numpy() for each in (model, again)]
+    off = far(*both)
+    if not off <= TOLERANCE:
+        raise UserError(
+            f"what was written is not the original: logits differ by {off:.2g}. Nothing is kept"
+        )
+    return off

@@ -1,0 +1,230 @@
+"""Models of others, family by family: a table of names and settings each, no code for any layer.
+
+A file here is called as `model_type` in a config.json is, and has
+
+    TASK        the task that such a model is a run of
+    ARCHITECTURE    the class of the transformers library that an export is loaded by
+    NAMES       our name of each layer, and theirs; {n} is the number of a block
+    ABSENT      patterns of their weights that decide nothing
+    PREFIX      what their names begin with, where a folder may leave it out
+    recipe      their settings ↦ the recipe's section `model`, and how long texts may be
+    settings    the reverse, for an export: it refuses what the family does not have
+    special     keys of our tokenizer, and where their settings name such a token
+
+Names are those of layers: weight and bias, where there is one, go the same way.
+"""
+
+import importlib
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+
+Table = dict[str, Any]
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "swish": "silu",
+    "silu": "silu",
+}
+"""Theirs, and ours."""
+
+
+class Layer(NamedTuple):
+    """Where the weights of one of our layers come from."""
+
+    names: tuple[str, ...]
+    """Their layers, which are stacked into one."""
+    form: str = ""
+    """How a tensor of theirs differs: `transposed`; `by_head`, with queries, keys and values of
+    each head side by side; `offset`, positions of which the first two are not used; `flat`, a
+    vector with an axis more."""
+    instead: tuple[str, ...] = ()
+    """Other layers of theirs, where a folder has not the first: they are tied."""
+
+
+def layer(*names: str, form: str = "", instead: tuple[str, ...] = ()) -> Layer:
+    return Layer(names, form, instead)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """config.json, asked for values of a kind; a wrong one is refused with its key."""
+
+    table: Mapping[str, Any]
+
+    def number(self, key: str, default: int | None = None, *, least: int = 1) -> int:
+        value = self.table.get(key)
+        value = default if value is None else value
+        if type(value) is not int or value < least:
+            raise UserError(f"{key}: {_shown(value)} given, wanted an integer ≥ {least}")
+        return value
+
+    def real(self, key: str, default: float, *, below: float = 1e12) -> float:
+        value = self.table.get(key)
+        value = default if value is None else value
+        if type(value) not in (int, float) or not 0 <= value < below:
+            raise UserError(f"{key}: {_shown(value)} given, wanted a number ≥ 0 and < {below:g}")
+        return float(value)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        value = self.table.get(key)
+        value = default if value is None else value
+        if type(value) is not bool:
+            raise UserError(f"{key}: {_shown(value)} given, wanted true or false")
+        return value
+
+    def activation(self, key: str, default: str) -> str:
+        value = self.table.get(key) or default
+        if not isinstance(value, str) or value not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise UserError(f"{key}: {_shown(value)} is not one of {known}")
+        return ACTIVATIONS[value]
+
+    def refuse(self, key: str, *usual: Any) -> None:
+        """Refuse a setting that no run has, unless it is as it usually is."""
+        value = self.table.get(key)
+        if value is not None and value not in usual:
+            raise UserError(f"{key}: {_shown(value)} cannot be imported")
+
+    def inside(self, key: str) -> "Settings":
+        value = self.table.get(key)
+        if value is not None and not isinstance(value, dict):
+            raise UserError(f"{key}: {_shown(value)} given, wanted a table")
+        return Settings(value or {})
+
+
+def rotary(settings: Settings, fraction: float = 1.0) -> Table:
+    """Rotary positions; newer configs have them in a table of their own."""
+    settings.refuse("rope_scaling")
+    own = settings.inside("rope_parameters")
+    own.refuse("rope_type", "default")
+    base = own.real("rope_theta", settings.real("rope_theta", 10_000.0))
+    share = settings.real("rotary_pct", settings.real("partial_rotary_factor", fraction))
+    share = own.real("partial_rotary_factor", share)
+    return {
+        "position": "rotary",
+        "rotary_base": base,
+        "rotary_fraction": share,
+        "rotary_layout": "halves",
+    }
+
+
+def find(model_type: Any) -> Any:
+    """The family of a model."""
+    names = known()
+    if model_type not in names:
+        said = _shown(model_type)
+        raise UserError(f"model_type: {said} cannot be imported, only {', '.join(names)}")
+    return importlib.import_module(f"{__name__}.{model_type}")
+
+
+def known() -> list[str]:
+    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+
+
+def layers(
+    family: Any, names: Iterator[str], there: Container[str] = ()
+) -> Iterator[tuple[str, list[str], str]]:
+    """Each of our weights with those of theirs that are stacked into it, and their form; `there`
+    are all that a folder has."""
+    patterns = {
+        re.compile(re.escape(ours).replace(r"\{n\}", "([0-9]+)")): where
+        for ours, where in family.NAMES.items()
+    }
+    for name in names:
+        place, _, kind = name.rpartition(".")
+        for pattern, where in patterns.items():
+            if found := pattern.fullmatch(name):  # a weight by itself
+                yield name, [_numbered(each, found) for each in where.names], where.form
+                break
+            if found := pattern.fullmatch(place):
+                theirs = [f"{_numbered(each, found)}.{kind}" for each in where.names]
+                others = [f"{each}.{kind}" for each in where.instead]
+                if others and theirs[0] not in there:
+                    theirs = [each for each in others if each in there][:1] or theirs
+                yield name, theirs, where.form
+                break
+        else:
+            raise UserError(f"{name}: this family has no such weight")
+
+
+def _numbered(name: str, found: re.Match[str]) -> str:
+    return name.replace("{n}", found[1]) if "{n}" in name else name
+
+
+def ours(tensor: Tensor, form: str, heads: int) -> Tensor:
+    """A tensor of theirs as ours is."""
+    match form:
+        case "transposed":
+            return tensor.t() if tensor.ndim == 2 else tensor
+        case "by_head":  # (H · 3 · K, …) → (3 · H · K, …)
+            return tensor.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+        case "offset":
+            return tensor[2:]
+        case "flat":
+            return tensor.flatten()
+    return tensor
+
+
+def theirs(tensor: Tensor, form: str, heads: int) -> Tensor:
+    """The reverse."""
+    match form:
+        case "transposed":
+            return tensor.t() if tensor.ndim == 2 else tensor
+        case "by_head":
+            return tensor.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
+        case "offset":
+            return torch.cat([tensor.new_zeros(2, tensor.shape[1]), tensor])
+        case "flat":
+            return tensor[None]
+    return tensor
+
+
+def _shown(value: Any) -> str:
+    return (
+        ascii(value)[:60]
+        if isinstance(value, str | int | float) or value is None
+        else type(value).__name__
+    )
+
+
+# For an export
+
+USUAL: Table = {"parallel": False, "embedding_norm": False, "query_key_value_bias": False}
+"""What most families have."""
+
+
+def require(key: str, part: Any, **wanted: Any) -> None:
+    """Refuse a Transformer's part with another shape than a family has."""
+    alike(key, part, **USUAL | wanted)
+
+
+def alike(key: str, part: Any, **wanted: Any) -> None:
+    """Refuse other values of a part's keys; a list has all values that are fine."""
+    for name, values in wanted.items():
+        allowed = values if isinstance(values, list) else [values]
+        if (value := getattr(part, name)) not in allowed:
+            said = " or ".join(repr(each) for each in allowed[:2])
+            raise UserError(f"model.{key}.{name} is {value!r}, wanted: {said}")
+
+
+def without_groups(key: str, part: Any) -> None:
+    alike(key, part, key_value_heads=[0, part.heads])
+
+
+def activation_name(key: str, activation: str) -> str:
+    """What they call an activation."""
+    usual = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
+    if activation not in usual:
+        raise UserError(f"model.{key}.activation is {activation!r}, wanted: one of {[*usual]}")
+    return usual[activation]

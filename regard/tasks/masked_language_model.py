@@ -1,0 +1,266 @@
+"""Masked language model: seq2seq, aligned. Some tokens of a text are hidden, and found again by all
+the others: max Σ_t∈M log p(x_t | x without M)  (Devlin et al. 2019)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data import batching, documents, files, passages, tokenizers
+from regard.data.batching import Draw
+from regard.data.held_out import ByContent
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
+from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, scores
+from regard.decoding.prediction import Choose, Sample, scored
+from regard.errors import RecipeError, UserError
+from regard.examples.preparation import Plan, watched
+from regard.examples.stored import Stored, collate
+from regard.fields import Example, masked
+from regard.inspect import reading
+from regard.inspect.reading import Reading
+from regard.metrics import Direction, Score
+from regard.model import Model
+from regard.recipe.config import Recipe
+from regard.recipe.parts import Part
+from regard.tasks import FolderTask, Prediction, check_head, check_positions, sizes_of
+from regard.train import health
+from regard.types import Batch, Batches, Carry, Terms
+
+PARTS = {"input": "tokens", "encoder": "transformer", "head": "masked"}
+SAMPLE = 24
+"""Tokens of a sample."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sections of a recipe for a masked language model, beside the model and the trainer."""
+
+    data: files.Config
+    """The texts; of documents that are longer than a window, all is read, whatever is said here."""
+    held_out: ByContent
+    """What is kept from learning, where no files are named for it."""
+    windows: passages.Config
+    """What is read at once."""
+    masking: masked.Config
+    """Which tokens are to be predicted."""
+    tokenizer: tokenizers.Config
+    """How text becomes tokens."""
+    batch: batching.Config
+    """How large a batch is."""
+
+
+def metrics(config: Config) -> dict[str, Direction]:
+    return {"nll": "lower", "perplexity": "lower", "accuracy": "higher"}
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what can be known to be wrong before any data is read."""
+    config: Config = recipe.task
+    if len(config.data.columns) > 1:
+        raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
+    if config.windows.length <= passages.EDGES:
+        raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
+    config.held_out.check(config.data)
+    check_head(recipe, "masked tokens")
+    length = config.windows.length
+    check_positions(recipe, "encoder", length, f"windows.length = {length} asks")
+
+
+def plan(config: Config) -> Plan:
+    """Documents, each of any length."""
+    source = masked.Field("source", config.tokenizer, masking=config.masking)
+    return Plan(
+        fields={"text": source},
+        data=config.data,
+        read=partial(_read, config),
+        held_out=config.held_out,
+        limited=False,
+    )
+
+
+def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
+    """The documents of a part's own files."""
+    data, kind = config.data, config.windows.documents
+    policy = policy if kind == "line" else replace(policy, empty="keep")
+
+    def lines(path: Path) -> Iterator[tuple[int, str]]:
+        rows = parallel([path], data.columns or ("text",), policy, report, **data.layout)
+        return ((number, line) for number, (line,) in rows)
+
+    for path, number, document in documents.read(data.paths(part), lines, kind):
+        yield Example((path,), number, (document,))
+    if kind != "line":
+        report.counts.pop("empty text", None)  # seen, but not left out
+        report.findings.pop("empty text", None)
+
+
+class Task(FolderTask):
+    """A masked language model whose tokenizer and store lie in a run's folder."""
+
+    said, usual_columns = "words", {"text": "text"}
+    predict_options = frozenset({"top"})
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        super().__init__(config, folder, plan(config))
+        self.source: masked.Field = self.fields["text"]
+        self.by = self.source.tokenizer
+        self.sizes = sizes_of(self.fields, "source", "source", shared=True)
+        self.filler = Filler(self.source, config.windows.room, config.batch.tokens)
+
+    # Learning
+
+    def _stored(self, part: str) -> Stored:
+        return Stored(self.folder, part, self.fields)  # of any length: read in windows
+
+    def batches(self, seed: int) -> Batches:
+        """Windows of the documents, cut anew in each epoch; those of like length together."""
+        texts = passages.Documents(self._stored("train").store.flat("source"), self.by.end)
+        windows, cut = self.config.windows, dict[int, Any]()
+
+        def of(epoch: int) -> Any:
+            if epoch not in cut:
+                random = np.random.Generator(np.random.PCG64([seed, epoch, windows.room]))
+                made = passages.windows(texts.lengths, windows.room, windows.crosses, random)
+                cut.pop(epoch - 2, None)
+                cut[epoch] = made
+            return cut[epoch]
+
+        def lengths(epoch: int) -> Any:
+            first, end = of(epoch)
+            return (end - first + passages.EDGES)[:, None]
+
+        def make(ids: Sequence[int], draw: Draw) -> Batch:
+            first, end = of(draw.epoch)
+            rows = [{"source": texts.read(int(first[n]), int(end[n]))} for n in ids]
+            return collate([self.source], rows, ids, draw)
+
+        return batching.Batches(lengths, make, self.config.batch, seed)
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """−log p of what is hidden, given the rest."""
+        hidden = hidden_states(model, batch, batch["source_masked"])
+        true = batch["source_out"][batch["source_masked"]]
+        head: Any = model.head
+        return head.states_loss(hidden, true), None
+
+    def validate(self, model: Model) -> dict[str, float]:
+        if not self.plan.has("validation"):
+            return {}
+        found = self._recovered(model, self._stored("validation").store.read_all("source"))
+        whole = [place for each in found for place in each]
+        said, true = (
+            np.concatenate([getattr(f, side) for f in whole]) for side in ("said", "true")
+        )
+        alike = health.shares(*(list(map(str, side)) for side in (said, true)))
+        return figures(whole) | alike
+
+    def _recovered(self, model: Model, texts: Sequence[Any], batch: int = 0) -> list[list[Found]]:
+        """What the model says of hidden places of each window of each text."""
+        windows = self.filler.windows(texts)
+        rows = [{"source": window} for some in windows for window in some]
+        found = iter(self.filler.recover(model, rows, batch))
+        return [[next(found) for _ in some] for some in windows]
+
+    # Using what was learnt
+
+    def predict(
+        self,
+        model: Model,
+        inputs: Sequence[str],
+        search: Part,
+        *,
+        batch: int = 64,
+        first: int = 0,
+        top: int = SHOWN,
+    ) -> Iterator[Prediction]:
+        """The likeliest words at each [MASK] of each input, in order, with their probabilities.
+        [SEP] parts two segments."""
+        if top < 1:
+            raise RecipeError(f"top: {top} must be ≥ 1")
+        yield from self.filler.predictions(model, inputs, top, batch)
+
+    def samples(self, model: Model, choose: Choose) -> list[Sample]:
+        """Words of some texts of the validation part, and what the model says instead."""
+        texts = [text for (text,) in watched(self.folder, self.fields) or ()]
+        rows = [
+            self.source.cut(self.source.encode([texts[n]])[0], SAMPLE) for n in choose(len(texts))
+        ]
+        hidden = [self.source.hidden(row, Draw().random(n)) for n, row in enumerate(rows)]
+        found = self.filler.fill(model, [row for row, _ in hidden], 1)
+        return [
+            Sample(
+                self.source.filled(row, []),
+                " ".join(self.by.pieces(true)),
+                " ".join(self.by.pieces([place[0][0] for place in places])),
+            )
+            for (row, true), places in zip(hidden, found, strict=True)
+        ]
+
+    def references(self, part: files.Part) -> tuple[list[str]]:
+        """The documents of a part."""
+        found = self.plan.whole(part, self.config.data.policy)
+        return ([each.values[0] for each in found],)
+
+    def evaluate(
+        self, model: Model, part: files.Part, search: Part, *, batch: int = 64
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Likelihood and accuracy of hidden tokens of a part, which are always the same ones."""
+        found = self.by_text(model, part, batch)
+        masking, length = self.config.masking, self.config.windows.length
+        kind = "words" if masking.whole_words else "tokens"
+        hidden = f"{masking.fraction:g}/{masking.masked:g}/{masking.random:g}-{kind}"
+        texts = [self.filler.recovered(each) for each in found]
+        whole = [place for each in found for place in each]
+        return scores(whole, f"hidden:{hidden}|window:{length}|draw:0"), texts
+
+    def by_text(self, model: Model, part: files.Part, batch: int = 64) -> list[list[Found]]:
+        """What the model says of the hidden places of each text of a part, window by window."""
+        texts = [row["source"] for row in self.source.encode(self.references(part)[0])]
+        return self._recovered(model, texts, batch)
+
+    def score(
+        self, model: Model, texts: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        """Pseudo-log-likelihood and pseudo-perplexity of each text: every token is hidden once, and
+        all others are read."""
+        tokens = [[int(token) for token in row["source"]] for row in self.source.encode(texts)]
+        for symbols, chances in zip(tokens, self.filler.pseudo(model, tokens, batch), strict=True):
+            status = "unknown" if self.by.unknown in symbols else "ok"
+            yield scored(chances, status=status, tokens=self.by.pieces(symbols))
+
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        """The likeliest words at the blanks of a text, or those of `target`; where there is no
+        blank, its own tokens, which the model reads, too."""
+        row = self.source.cut(self.source.blanks(text), self.filler.room)
+        tokens = [int(token) for token in row["source"]]
+        places = [n + 1 for n, token in enumerate(tokens) if token == self.source.mask]
+        given = None if places else tokens
+        if target is not None and places:
+            given = self._given(target.split(), len(places))
+        return reading.filled(
+            model,
+            self.filler.batch([row], [0]).to(model.device),
+            text,
+            places or [*range(1, len(tokens) + 1)],
+            self.by,
+            given,
+            source=self.source.positions(row),
+            source_words=self.source.groups(row),
+            hidden=bool(places),
+        )
+
+    def _given(self, words: Sequence[str], blanks: int) -> list[int]:
+        """The token of each word for a blank."""
+        found = self.by.encode(words)
+        for word, tokens in zip(words, found, strict=True):
+            if len(tokens) != 1:
+                raise UserError(f"inspect: {word!r} is {len(tokens)} tokens; a blank takes one")
+        if len(words) != blanks:
+            raise UserError(f"inspect: {len(words)} words for {blanks} blanks")
+        return [tokens[0] for tokens in found]

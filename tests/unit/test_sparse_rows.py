@@ -1,0 +1,94 @@
+"""Adam of the rows that a batch has seen: the same numbers where it can be, none elsewhere."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import RecipeError
+from regard.inputs import ngrams
+from regard.layers.embedding import Embedding
+from regard.train import optimizer
+from regard.types import Batch, FieldSize
+
+
+def steps(rows, gradients, **options):
+    """A table of 3 rows after Adam with these gradients, some of which are of some rows."""
+    table = nn.Parameter(torch.ones(3, 2))
+    made = optimizer.make(optimizer.Config(rows=rows, **options), [table])
+    for gradient in gradients:
+        table.grad = gradient
+        made.step()
+    return table.detach(), made.state[table]
+
+
+def some(rows, values):
+    return torch.sparse_coo_tensor(torch.tensor([rows]), torch.tensor(values), (3, 2)).coalesce()
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+@pytest.mark.parametrize("beta1", [0.0, 0.9])
+def test_where_all_rows_are_seen_it_is_adam(kind, beta1):
+    torch.manual_seed(1)
+    dense = [torch.randn(3, 2) for _ in range(4)]
+    sparse = [some([0, 1, 2], g.tolist()) for g in dense]
+    options = {"kind": kind, "beta1": beta1, "weight_decay": 0.1, "learning_rate": 0.1}
+    one, state = steps("all", dense, **options)
+    other, mine = steps("seen", sparse, **options)
+    torch.testing.assert_close(other, one)
+    assert mine.keys() == state.keys()  # so that a checkpoint has the same names
+    torch.testing.assert_close(mine["exp_avg_sq"], state["exp_avg_sq"])
+
+
+def test_rows_that_are_not_seen_stay():
+    """First step of row 1: g / √g² · η = 0.1 for any g, whatever its size."""
+    table, state = steps(
+        "seen", [some([1], [[4.0, -0.01]])], beta1=0.0, learning_rate=0.1, epsilon=1e-12
+    )
+    assert table[0].tolist() == table[2].tolist() == [1, 1]
+    assert table[1].tolist() == pytest.approx([0.9, 1.1], abs=1e-6)
+    assert state["exp_avg_sq"][0].tolist() == [0, 0]
+
+
+def test_a_row_that_comes_later_is_corrected_by_the_number_of_updates():
+    """Row 2 at update 2 with β₂ = 0.5: v = ½ g², v̂ = v / (1 − ¼): the step is η √(¾ / ½)."""
+    table, _ = steps(
+        "seen", [some([0], [[1.0, 1.0]]), some([2], [[3.0, 3.0]])],
+        beta1=0.0, beta2=0.5, learning_rate=0.1,
+    )  # fmt: skip
+    assert table[2, 0].item() == pytest.approx(1 - 0.1 * math.sqrt(0.75 / 0.5))
+
+
+def test_gradients_of_lookups_are_the_same():
+    """Sparse or not: of the embedding and of the buckets of n-grams."""
+    size = FieldSize("source", {"tokens": 11})
+    model = ngrams.Input(ngrams.Config(n=3, bits=5), size, 4, shared=None, scale=False)
+    source = torch.randint(0, 11, (2, 7))
+    batch = Batch({"source": source, "source_mask": torch.ones(2, 7, dtype=torch.bool)}, (0, 1), 2)
+    weights = torch.randn(2, 7, 4)
+    found = []
+    for sparse in (False, True):
+        model.sparse = model.embedding.sparse = sparse
+        model.zero_grad()
+        (model(batch).states * weights).sum().backward()
+        found.append([model.embedding.weight.grad, model.table.grad])
+    assert all(gradient.is_sparse for gradient in found[1])
+    for dense, sparse in zip(*found, strict=True):
+        torch.testing.assert_close(sparse.to_dense(), dense)
+
+
+def test_it_is_for_one_process_on_a_processor():
+    from regard.train.group import Group
+    from regard.train.job import Config, _look_up
+
+    class Two(Group):
+        size = 2
+
+    model = Embedding(5, 3)
+    with pytest.raises(RecipeError, match="'seen' is for one process on a processor"):
+        _look_up(model, Config(device="cpu", optimizer=None, schedule=None), Two())  # type: ignore
+    with pytest.raises(RecipeError, match="'seen' is for one process on a processor"):
+        _look_up(model, Config(device="mps", optimizer=None, schedule=None), Group())  # type: ignore
+    _look_up(model, Config(device="cpu", optimizer=None, schedule=None), Group())  # type: ignore
+    assert model.sparse
