@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.store import pad
+from regard.data.wrap import ENDS
 from regard.errors import RecipeError
 from regard.fields import Array, Draw, Field as Base, Row, text
 from regard.recipe.values import Fraction, Range
@@ -108,6 +109,12 @@ class Field(text.Field):
         if any(piece.startswith(GOES_ON) for piece in pieces):
             return np.array([not piece.startswith(GOES_ON) for piece in pieces])
         return np.array([not (piece[:1].isalnum() or BYTE.fullmatch(piece)) for piece in pieces])
+
+    @cached_property
+    def ends(self) -> NDArray[np.bool_]:
+        """(V): whether a token ends a sentence."""
+        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
+        return np.array([piece[-1:] in ENDS for piece in pieces])
 
     def drawn(self, tokens: Array, random: np.random.Generator) -> tuple[Places, Places]:
         """Which places of a text are predicted, and the tokens that are read there."""

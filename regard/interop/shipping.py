@@ -130,7 +130,7 @@ def export(
 
 def shipment(run: Run, model: Model) -> Shipment:
     """How this model is shipped."""
-    if run.recipe.model.towers or run.recipe.model.heads:
+    if any("." in key for key in run.recipe.model.parts()):
         raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
     kind = KINDS.get(model.head.predicts)
     cut = getattr(run.recipe.task, "tokenizer", None)
