@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from bench import (
+    bag,
     busy,
     byte_ngrams,
     decoding,
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "prepare": preparing.prepare,
     "defaults": defaults.defaults,
     "word2vec": word2vec.word2vec,
+    "bag": bag.bag,
 }
 
 

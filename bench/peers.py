@@ -23,6 +23,8 @@ HERE = Path(__file__).parent
 HOME = HERE.parent / ".bench"
 
 ENVIRONMENTS = {
+    # Wheels that others than its makers have built; what it asks for (pybind11) is built in.
+    "fasttext": ["numpy==2.4.6", "setuptools==84.2.1"],
     "gensim": ["gensim==4.4.0", "numpy==2.4.6", "scipy==1.17.1"],
     "huggingface": ["torch==2.13.0", "transformers==5.22.2", "numpy==2.4.6", "safetensors==0.8.0"],
     # What Joey NMT imports in training: its own list leaves importlib_metadata out, asks for a
@@ -41,7 +43,7 @@ ENVIRONMENTS = {
         "tqdm==4.70.1",
     ],
 }
-ALONE = {"joeynmt": ["joeynmt==2.3.0"]}
+ALONE = {"fasttext": ["fasttext-wheel==0.9.2"], "joeynmt": ["joeynmt==2.3.0"]}
 """What is installed without what it asks for."""
 
 

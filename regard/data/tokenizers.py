@@ -46,6 +46,7 @@ class Tokenizer:
     Those of an imported tokenizer have numbers of their own; −1: it has none."""
     imported = False
     """Whether it is somebody else's."""
+    _rows = 0
     opens = True
     """Whether START stands before a prompt."""
 
@@ -93,8 +94,8 @@ class Tokenizer:
         self.pad, self.start, self.end = found.pad, found.start, found.end
         self.unknown = found.unknown
         self.special, self.named = found.others, dict(found.named)
-        unused = {n: f"<{n}>" for n in range(len(pieces), config.vocabulary)}
-        self._pieces = dict(enumerate(pieces[: config.vocabulary])) | unused
+        self._pieces = dict(enumerate(pieces[: config.vocabulary]))
+        self._rows = config.vocabulary
         self._between, self._prefix, self._over_bytes = "", "", True
         # As the library that it comes from, it may write any token but one that pads and starts.
         self.unwritten = (found.pad,) if found.pad == found.start != found.end else ()
@@ -134,7 +135,7 @@ class Tokenizer:
         return len(self) == len(other) and all(a.strip(" ") == b.strip(" ") for a, b in pairs)
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return self._rows or len(self._pieces)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Tokens of each line, without start and end."""
@@ -201,7 +202,7 @@ class Tokenizer:
         return list(zip(starts, [*starts[1:], len(symbols)], strict=True))
 
     def _piece(self, symbol: int) -> str:
-        piece = self._pieces[symbol]
+        piece = self._pieces.get(symbol) or f"<{symbol}>"  # a row that no token has
         if symbol in self.special:
             return piece
         if self.imported and not BYTE_OF.keys() >= {*piece}:

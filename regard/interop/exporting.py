@@ -132,7 +132,10 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
             tensor = _in_halves(tensor, sizes, config, run.recipe.model.dim)
         tensor = families.theirs(tensor, form, config.heads)
         several = tensor.split(sizes if sizes and len(places) == 3 else len(tensor) // len(places))
-        yield from ((place, each.clone()) for place, each in zip(places, several, strict=True))
+        yield from (
+            (place, each.clone(memory_format=torch.contiguous_format))
+            for place, each in zip(places, several, strict=True)
+        )
 
 
 def _sizes(config: Any, dim: int) -> list[int]:

@@ -84,6 +84,7 @@ def read(source: Path) -> Imported:
         settings.number("vocab_size")
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
+    tensors = folder.tensors()
     cut = vocabularies.read(folder, settings)
     recipe = _recipe(source, family.TASK, model, longest, cut.section, settings)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
@@ -92,7 +93,7 @@ def read(source: Path) -> Imported:
     with torch.device("meta"):
         empty = build(recipe.model, sizes)
     try:
-        weights = matched(family, empty, folder.tensors(), recipe)
+        weights = matched(family, empty, tensors, recipe)
     except UserError as error:
         said = str(error)
         raise UserError(said if said.startswith(str(source)) else f"{source}: {said}") from None

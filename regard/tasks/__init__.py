@@ -194,8 +194,7 @@ class Continues(Protocol):
         """How many tokens it can hold; None if it hands on all that it has read."""
         ...
 
-    def continuer(self, model: Model) -> Any:  # decoding.continuation.Continuer
-        ...
+    def continuer(self, model: Model) -> Any: ...  # decoding.continuation.Continuer
 
     def symbols(self, part: Any) -> list[list[int]]:
         """What it reads of each text of a part."""

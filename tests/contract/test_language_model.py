@@ -533,7 +533,7 @@ def test_input_and_output_together_are_the_text(kind: str, table: Write, tmp_pat
             assert len(each["log_probs"]) == 30
         pieces = task.by.pieces(range(len(task.by)))
         said = [pieces.index(piece) for piece in found.tokens]
-        assert prompt + found.text == task._continuer(model).decode([*before, *said])
+        assert prompt + found.text == task.continuer(model).decode([*before, *said])
 
 
 def test_alternatives_are_given_when_asked_for(trained: Predictor):

@@ -10,6 +10,7 @@ import torch
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from tokenizers import (
+    Regex,
     Tokenizer,
     decoders,
     models,
@@ -20,14 +21,24 @@ from tokenizers import (
 )
 
 TEXT = ["the quick brown fox jumps over the lazy dog, again and again!", "größer 東京 ñandú"] * 5
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 ROWS, LIMIT = 331, 61
 """Of the embedding, more than there are tokens; and positions."""
 
 
-def byte_level(special: dict[str, str], *, opens: bool = False) -> Tokenizer:
-    """As GPT-2, GPT-NeoX and Qwen2 have it; with `opens` and a template as RoBERTa and Llama 3."""
+def byte_level(special: dict[str, str], *, opens: bool = False, pattern: str = "") -> Tokenizer:
+    """As GPT-2 and GPT-NeoX have it; with `opens` and a template as RoBERTa, with a pattern as
+    Qwen2."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if pattern:
+        made.normalizer = normalizers.NFC()
+        cut = pre_tokenizers.Split(Regex(pattern), "isolated")
+        bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        made.pre_tokenizer = pre_tokenizers.Sequence([cut, bytewise])
     made.decoder = decoders.ByteLevel()
     _train(made, trainers.BpeTrainer, special, pre_tokenizers.ByteLevel.alphabet())
     made.post_processor = processors.ByteLevel(trim_offsets=False)
@@ -139,7 +150,7 @@ def llama(**options: Any) -> tuple[Any, Tokenizer]:
 def qwen2(**options: Any) -> tuple[Any, Tokenizer]:
     import transformers
 
-    tokenizer = byte_level({"end": "<|endoftext|>", "other": "<|im_end|>"})
+    tokenizer = byte_level({"end": "<|endoftext|>", "other": "<|im_end|>"}, pattern=QWEN2)
     end = tokenizer.token_to_id("<|endoftext|>")
     given = {"num_key_value_heads": 3, "bos_token_id": None, "eos_token_id": end} | options
     return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**WIDE | given)), tokenizer

@@ -301,9 +301,8 @@ def test_sentencepiece_files_are_read(tmp_path: Path) -> None:
     pieces = {"▁ab": -1.0, "▁a": -2.0, "b": -2.5, "▁": -3.0, "a": -3.0, "zz": -1.0}
     numbers = ["</s>", "<unk>", "▁ab", "▁a", "b", "▁", "a", "c", ">>de<<", "<pad>"]
     table = {name: n for n, name in enumerate(numbers)}
-    text = sentencepiece.tokenizer(
-        sentencepiece.read(sentencepieces(pieces)), table, {"end": "</s>", "unknown": "<unk>"}
-    )
+    special = {"end": "</s>", "unknown": "<unk>", "pad": "<pad>"}
+    text = sentencepiece.tokenizer(sentencepiece.read(sentencepieces(pieces)), table, special)
     config = Cutting(
         kind="huggingface", vocabulary=10, end="</s>", unknown="<unk>", start="<pad>", pad="<pad>"
     )

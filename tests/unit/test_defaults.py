@@ -114,6 +114,9 @@ def test_a_recipe_that_names_a_set_alone_has_its_parts():
 
 def test_the_kinds_of_tokenizer_and_encoder_decide_together():
     spelt = read("translate", "tokenizer.kind=character")
+    assert spelt.task.search.config.length_penalty == 0
+    assert read("translate").task.search.config.length_penalty == 1
+    assert read("translate", "tokenizer.kind=character", "search.kind=greedy").task.search
     assert (spelt.model.encoder.kind, spelt.model.decoder.kind) == ("rnn", "rnn")
     assert (spelt.model.encoder.config.layers, spelt.model.encoder.config.dropout) == (2, 0.1)
     assert (spelt.task.batch.tokens, spelt.train.updates) == (1024, 24000)

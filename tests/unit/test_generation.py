@@ -271,8 +271,8 @@ def test_pieces_come_one_by_one_and_leave_no_mode_behind():
 
 WORDS = {
     "I": {" ": 0.8, "t": 0.2},
-    " ": {"a": 0.6, "b": 0.3, ".": 0.1},
-    "a": {"b": 0.5, " ": 0.25, ".": 0.25},
+    " ": {"a": 0.6, "b": 0.25, ".": 0.15},
+    "a": {"b": 0.4, " ": 0.35, ".": 0.25},
     "b": {" ": 0.5, "": 0.5},
     ".": {"": 1.0},
     "t": {"": 1.0},
@@ -284,10 +284,10 @@ def test_words_by_hand():
     found = continuer(WORDS)
     words = next_words(found, "I", 10)
     assert {word.text: word.probability for word in words} == pytest.approx(
-        {"a": 0.6 * 0.5, "ab": 0.6 * 0.5, "b": 0.3, ".": 0.1}
+        {"a": 0.6 * 0.6, "b": 0.25, "ab": 0.6 * 0.4, ".": 0.15}
     )
     assert words == next_words(found, "I ", 10)
-    assert [word.text for word in next_words(found, "I", 2)] == ["a", "ab"]
+    assert [word.text for word in next_words(found, "I", 3)] == ["a", "b", "ab"]
 
 
 def test_after_a_mark_a_word_needs_no_blank():

@@ -148,7 +148,7 @@ def test_lower_layers_learn_more_slowly():
 
 def test_the_rate_of_a_part_multiplies_those_of_its_layers():
     made = model(layer_decay=0.5, rate=0.1)
-    names = {name: parameter for name, parameter in made.named_parameters()}
+    names = dict(made.named_parameters())
     rates = made.rates()
     assert rates[names["encoder.blocks.0.attention.output.weight"]] == pytest.approx(0.05)
     assert rates[names["encoder.norm.bias"]] == pytest.approx(0.1)

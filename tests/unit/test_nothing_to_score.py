@@ -87,12 +87,14 @@ def test_new_labels_cannot_be_learnt_by_the_model_of_another_run(
     (tmp_path / file).write_text(text)
     table = small_runs.table(task, {"encoder": RNN}, tmp_path / "new-data")
     table |= {"data": {"train": [str(tmp_path / file)]}, "labels": {"unseen": rule}}
+    table["model"] = {"weights": str(base.folder)}
+    del table["tokenizer"]
     place = 1 if task == "tag" else 2
     said = rf"{file}:{place}: the label 'odd' was never seen by the run that is trained on"
     with pytest.raises(UserError, match=rf"{said}(; did you mean '\w+'\?)?$"):
-        Run.create(tmp_path / "on", from_table(table), base)
+        Run.create(tmp_path / "on", from_table(table))
     with pytest.raises(UserError, match=r"'odd' was never seen by the run that is trained on"):
-        front.create(tmp_path / "on", from_table(table), base)
+        front.create(tmp_path / "on", from_table(table))
     assert not (tmp_path / "on").exists()
 
 

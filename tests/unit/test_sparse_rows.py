@@ -9,7 +9,8 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.inputs import ngrams
 from regard.layers.embedding import Embedding
-from regard.train import optimizer
+from regard.train import job, optimizer, schedule
+from regard.train.group import Group
 from regard.types import Batch, FieldSize
 
 
@@ -62,10 +63,11 @@ def test_a_row_that_comes_later_is_corrected_by_the_number_of_updates():
 
 def test_gradients_of_lookups_are_the_same():
     """Sparse or not: of the embedding and of the buckets of n-grams."""
-    size = FieldSize("source", {"tokens": 11})
+    size = FieldSize(name="source", numbers={"tokens": 11})
     model = ngrams.Input(ngrams.Config(n=3, bits=5), size, 4, shared=None, scale=False)
     source = torch.randint(0, 11, (2, 7))
-    batch = Batch({"source": source, "source_mask": torch.ones(2, 7, dtype=torch.bool)}, (0, 1), 2)
+    mask = torch.ones(2, 7, dtype=torch.bool)
+    batch = Batch(tensors={"source": source, "source_mask": mask}, ids=(0, 1), targets=2)
     weights = torch.randn(2, 7, 4)
     found = []
     for sparse in (False, True):
@@ -79,16 +81,16 @@ def test_gradients_of_lookups_are_the_same():
 
 
 def test_it_is_for_one_process_on_a_processor():
-    from regard.train.group import Group
-    from regard.train.job import Config, _look_up
-
     class Two(Group):
         size = 2
 
+    def settings(device: str) -> job.Config:
+        return job.Config(device=device, optimizer=optimizer.Config(), schedule=schedule.Config())
+
     model = Embedding(5, 3)
-    with pytest.raises(RecipeError, match="'seen' is for one process on a processor"):
-        _look_up(model, Config(device="cpu", optimizer=None, schedule=None), Two())  # type: ignore
-    with pytest.raises(RecipeError, match="'seen' is for one process on a processor"):
-        _look_up(model, Config(device="mps", optimizer=None, schedule=None), Group())  # type: ignore
-    _look_up(model, Config(device="cpu", optimizer=None, schedule=None), Group())  # type: ignore
+    for device, group in (("cpu", Two()), ("mps", Group())):
+        with pytest.raises(RecipeError, match="'seen' is for one process on a processor"):
+            job._look_up(model, settings(device), group)
+    assert not model.sparse
+    job._look_up(model, settings("cpu"), Group())
     assert model.sparse

@@ -105,9 +105,7 @@ class Settings:
 
 def rotary(settings: Settings, fraction: float = 1.0) -> Table:
     """Rotary positions; newer configs have them in a table of their own."""
-    settings.refuse("rope_scaling")
     own = settings.inside("rope_parameters")
-    own.refuse("rope_type", "default")
     base = own.real("rope_theta", settings.real("rope_theta", 10_000.0))
     share = settings.real("rotary_pct", settings.real("partial_rotary_factor", fraction))
     share = own.real("partial_rotary_factor", share)
@@ -116,7 +114,34 @@ def rotary(settings: Settings, fraction: float = 1.0) -> Table:
         "rotary_base": base,
         "rotary_fraction": share,
         "rotary_layout": "halves",
+        **_slowing(settings.inside("rope_scaling") if "rope_scaling" in settings.table else own),
     }
+
+
+def _slowing(own: Settings) -> Table:
+    """How rotary positions are slowed down."""
+    kind = own.table.get("rope_type", own.table.get("type", "default"))
+    if kind == "default":
+        return {}
+    if kind not in ("linear", "llama3"):
+        raise UserError(f"rope_type: {_shown(kind)} cannot be imported, only linear and llama3")
+    found: Table = {"rotary_scaling": kind, "rotary_factor": own.real("factor", 1.0)}
+    if kind == "llama3":
+        own.refuse("low_freq_factor", 1, 1.0)
+        own.refuse("high_freq_factor", 4, 4.0)
+        found["rotary_original"] = own.number("original_max_position_embeddings")
+    return found
+
+
+def rope_scaling(part: Any) -> Table:
+    """The reverse, for an export."""
+    if part.rotary_scaling == "none":
+        return {}
+    found = {"rope_type": part.rotary_scaling, "factor": part.rotary_factor}
+    if part.rotary_scaling == "llama3":
+        found |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        found["original_max_position_embeddings"] = part.rotary_original
+    return {"rope_scaling": found}
 
 
 def find(model_type: Any) -> Any:

@@ -9,6 +9,7 @@ from regard.interop.families import (
     activation_name,
     layer,
     require,
+    rope_scaling,
     rotary,
     without_groups,
 )
@@ -73,4 +74,5 @@ def settings(model: Any, limit: int) -> Table:
         "hidden_dropout": decoder.dropout,
         "rotary_pct": decoder.rotary_fraction,
         "rotary_emb_base": decoder.rotary_base,
+        **rope_scaling(decoder),
     }

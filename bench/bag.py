@@ -1,0 +1,119 @@
+"""The recipe imdb-best beside fastText, on one thread, in turns: accuracy and processor time.
+
+fastText reads words and marks apart, one review a line, all 25,000 of the training part; the recipe
+learns from nine tenths and chooses by the rest. Of regard two times are reported: learning,
+with validation and checkpoints, and the whole command, which reads, checks and stores data, too.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from bench.batches import folder_of
+from bench.peers import HERE, HOME, Unavailable, python
+from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
+from regard.data.tokenizers import Config, Tokenizer
+from regard.errors import UserError
+
+RECIPE = "imdb-best"
+COMMON = {"dim": 10, "lr": 0.5, "minCount": 2, "bucket": 1 << 20, "thread": 1, "verbose": 0}
+PEERS = {
+    "fastText, pairs": COMMON | {"wordNgrams": 2, "epoch": 5},
+    "fastText, triples": COMMON | {"wordNgrams": 3, "epoch": 10},
+}
+PLACE = HOME / "bag"
+
+
+def bag(options: argparse.Namespace) -> dict[str, Any]:
+    """Rounds in turns, each with a seed of its own."""
+    folder = folder_of(options, "imdb")
+    train, test = (_file(folder, part) for part in ("train", "test"))
+    found: dict[str, list[dict[str, Any]]] = {}
+    absent: dict[str, str] = {}
+    for seed in range(1, 2 if options.quick else 4):
+        done = _recipe(seed)
+        found.setdefault("regard", []).append(done)
+        for name, settings in PEERS.items():
+            given = {"train": str(train), "test": str(test), "settings": settings | {"seed": seed}}
+            try:
+                found.setdefault(name, []).append(_peer(given))
+            except Unavailable as reason:
+                absent[name] = str(reason)
+    _show(found)
+    for name, why in absent.items():
+        print(f"{name} did not take part: {why}")
+    return {"figures": found, "absent": absent, "complete": not absent}
+
+
+def _file(folder: Path, part: str) -> Path:
+    """A part in fastText's form: __label__1 and the words."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    path = PLACE / f"{part}.txt"
+    if not path.exists():
+        words = Tokenizer.train(Config(kind="word", split="punctuation", lowercase=True), ["a"])
+        rows = parallel([folder / f"{part}.tsv.gz"], (1, 2), Policy(broken="skip"), Report())
+        writing = path.with_suffix(".part")
+        with writing.open("w", encoding="utf-8", newline="\n") as file:
+            for _, (label, text) in rows:
+                file.write(f"__label__{label} {' '.join(words.words(text))}\n")
+        writing.replace(path)
+    return path
+
+
+def _peer(options: dict[str, Any]) -> dict[str, Any]:
+    script = str(HERE / "contestants" / "bag_fasttext.py")
+    command = [python("fasttext"), script, json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent)
+    if done.returncode:
+        raise Unavailable(done.stderr.strip().rpartition("\n")[2])
+    found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+    return found
+
+
+def _recipe(seed: int) -> dict[str, Any]:
+    """Train and evaluate as a user would, in processes of their own."""
+    run = PLACE / f"run-{seed}"
+    shutil.rmtree(run, ignore_errors=True)
+    regard = [sys.executable, "-m", "regard"]
+    whole = _timed([*regard, "train", RECIPE, f"seed={seed}", "train.threads=1", "--to", str(run)])
+    command = [*regard, "evaluate", str(run), "--json"]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent)
+    if said.returncode:
+        raise UserError(f"{RECIPE}: {said.stderr.strip().rpartition(chr(10))[2]}")
+    scores = json.loads(said.stdout)["scores"]
+    progress = json.loads((run / "model" / "progress.json").read_text(encoding="utf-8"))
+    return {
+        "seconds": progress["seconds"],
+        "cpu_seconds": progress["cpu_seconds"],
+        "cpu_seconds_whole": whole,
+        "updates": progress["update"],
+        "accuracy": scores["accuracy"]["value"],
+    }
+
+
+def _timed(command: list[str]) -> float:
+    """Processor time of a whole process, on one thread."""
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    before = os.times()
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent, env=env)
+    after = os.times()
+    if done.returncode:
+        raise UserError(f"{RECIPE}: {done.stderr.strip().rpartition(chr(10))[2]}")
+    names = ("children_user", "children_system")
+    return float(sum(getattr(after, name) - getattr(before, name) for name in names))
+
+
+def _show(found: dict[str, list[dict[str, Any]]]) -> None:
+    print(f"\n{'':>18}  {'accuracy':>8}  {'CPU s':>7}  {'whole':>7}   (one thread, means)")
+    for name, rounds in found.items():
+        right = mean(each["accuracy"] for each in rounds)
+        cpu = mean(each["cpu_seconds"] for each in rounds)
+        whole = mean(each.get("cpu_seconds_whole", each["cpu_seconds"]) for each in rounds)
+        print(f"{name:>18}  {right:8.2f}  {cpu:7.1f}  {whole:7.1f}")
