@@ -106,7 +106,8 @@ class Settings:
 def rotary(settings: Settings, fraction: float = 1.0) -> Table:
     """Rotary positions; newer configs have them in a table of their own."""
     own = settings.inside("rope_parameters")
-    base = own.real("rope_theta", settings.real("rope_theta", 10_000.0))
+    base = settings.real("rope_theta", settings.real("rotary_emb_base", 10_000.0))
+    base = own.real("rope_theta", base)
     share = settings.real("rotary_pct", settings.real("partial_rotary_factor", fraction))
     share = own.real("partial_rotary_factor", share)
     return {
