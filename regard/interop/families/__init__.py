@@ -170,12 +170,11 @@ def layers(
     for name in names:
         place, _, kind = name.rpartition(".")
         for pattern, where in patterns.items():
-            if found := pattern.fullmatch(name):  # a weight by itself
-                yield name, [_numbered(each, found) for each in where.names], where.form
-                break
-            if found := pattern.fullmatch(place):
-                theirs = [f"{_numbered(each, found)}.{kind}" for each in where.names]
-                others = [f"{each}.{kind}" for each in where.instead]
+            whole = pattern.fullmatch(name)  # a weight by itself
+            if found := whole or pattern.fullmatch(place):
+                end = "" if whole else f".{kind}"
+                theirs = [_numbered(each, found) + end for each in where.names]
+                others = [each + end for each in where.instead]
                 if others and theirs[0] not in there:
                     theirs = [each for each in others if each in there][:1] or theirs
                 yield name, theirs, where.form
