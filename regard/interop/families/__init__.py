@@ -193,7 +193,8 @@ def ours(tensor: Tensor, form: str, heads: int) -> Tensor:
         case "transposed":
             return tensor.t() if tensor.ndim == 2 else tensor
         case "by_head":  # (H · 3 · K, …) → (3 · H · K, …)
-            return tensor.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+            apart = tensor.reshape(heads, 3, -1, *tensor.shape[1:])
+            return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return tensor[2:]
         case "flat":
@@ -207,7 +208,8 @@ def theirs(tensor: Tensor, form: str, heads: int) -> Tensor:
         case "transposed":
             return tensor.t() if tensor.ndim == 2 else tensor
         case "by_head":
-            return tensor.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
+            apart = tensor.reshape(3, heads, -1, *tensor.shape[1:])
+            return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return torch.cat([tensor.new_zeros(2, tensor.shape[1]), tensor])
         case "flat":
