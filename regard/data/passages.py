@@ -52,8 +52,8 @@ def windows(
     begins = np.cumsum(lengths + 1) - (lengths + 1)
     if crosses:
         total = int((lengths + 1).sum())
-        shift = int(random.integers(room)) if random else 0
-        borders = np.unique(np.clip(np.arange(shift - room, total + room, room), 0, total))
+        begin = int(random.integers(room)) if random else 0
+        borders = np.unique(np.clip(np.arange(begin - room, total + room, room), 0, total))
         return borders[:-1], borders[1:]
     counts = -(-lengths // room)
     slack = np.maximum(counts * room - lengths, 0)
