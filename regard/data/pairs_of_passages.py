@@ -50,6 +50,8 @@ class Pairs:
         """`ends` and `begins` say of each token whether it ends a sentence and begins a word."""
         self._documents, self._end, self._random = documents, end, random
         self._ends, self._begins = ends, begins
+        self._full = np.flatnonzero(documents.lengths)
+        """The numbers of documents that have any text."""
 
     def cut(self, first: int, end: int, random: np.random.Generator) -> Pair:
         """The window at places [first, end) in two, after a sentence or else before a word. One of
@@ -57,7 +59,7 @@ class Pairs:
         whole = self._documents.read(first, end)
         place = self._border(whole, random)
         one, other, label = whole[:place], whole[place:], NEXT
-        if random.random() < self._random and len(self._documents.lengths) > 1:
+        if random.random() < self._random and len(self._full) > 1:
             other, label = self._elsewhere(first, max(1, len(other)), random), OTHER
         between = np.full(1, self._end, whole.dtype)
         segments = np.repeat([0, 1], [len(one) + 1, len(other)])
@@ -72,9 +74,9 @@ class Pairs:
 
     def _elsewhere(self, first: int, length: int, random: np.random.Generator) -> Array:
         """So many tokens of another document, or fewer."""
-        own, count = self._documents.number(first), len(self._documents.lengths)
-        number = int(random.integers(count - 1))
-        number += number >= own
+        own = int(np.searchsorted(self._full, self._documents.number(first)))
+        drawn = int(random.integers(len(self._full) - 1))
+        number = int(self._full[drawn + (drawn >= own)])
         start, size = self._documents.start(number), int(self._documents.lengths[number])
         place = start + int(random.integers(max(1, size - length + 1)))
         return self._documents.read(place, min(place + length, start + size))

@@ -112,7 +112,7 @@ class Documents:
     def read(self, first: int, end: int) -> Array:
         """The tokens at places [first, end)."""
         number = self.number(first)
-        pieces = []
+        pieces = [] if first < end else [self._flat[:0]]
         while first < end:
             last = int(self._places[number + 1]) - 1
             pieces.append(self._flat[first - number : min(end, last) - number])

@@ -111,6 +111,12 @@ class Field(text.Field):
         return np.array([not (piece[:1].isalnum() or BYTE.fullmatch(piece)) for piece in pieces])
 
     @cached_property
+    def _blank(self) -> NDArray[np.bool_]:
+        """(V): whether a token is nothing but the whitespace before a word."""
+        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
+        return np.array([piece == "▁" for piece in pieces])
+
+    @cached_property
     def ends(self) -> NDArray[np.bool_]:
         """(V): whether a token ends a sentence."""
         pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
@@ -138,6 +144,7 @@ class Field(text.Field):
     ) -> Places:
         """The places of words that have about so many tokens together, one word at least."""
         first = self.begins[tokens[places]]
+        first[1:] &= ~self._blank[tokens[places][:-1]]
         first[1:] |= np.diff(places) > 1
         first[0] = True
         word = np.cumsum(first) - 1

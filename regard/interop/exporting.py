@@ -132,6 +132,9 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
             tensor = _in_halves(tensor, sizes, config, run.recipe.model.dim)
         tensor = families.theirs(tensor, form, config.heads)
         several = tensor.split(sizes if sizes and len(places) == 3 else len(tensor) // len(places))
+        if name in family.NAMES:  # a weight by itself, which they have under all of its names
+            places = [*places, *family.NAMES[name].instead]
+            several = (tensor,) * len(places)
         yield from (
             (place, each.clone(memory_format=torch.contiguous_format))
             for place, each in zip(places, several, strict=True)

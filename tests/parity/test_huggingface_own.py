@@ -50,14 +50,21 @@ SHAPES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 def made(folder: Path, decoder: dict[str, Any], model: dict[str, Any], **head: Any) -> Run:
     """A run that has not learnt anything: every weight is drawn."""
-    small = {"kind": "transformer", "layers": 2, "heads": 4, "feedforward": 23, **decoder}
+    small = {"kind": "transformer", "layers": 2, "heads": 4, "feedforward": 23, "norm": "pre"}
+    small |= {"position": "rotary", "activation": "gelu", **decoder}
     recipe = config.from_table(
         {
             "task": "language_model",
             "unit": "line",
             "data": {"train": ["none"], "max_length": 40},
             "tokenizer": {"kind": "bytes"},
-            "model": {"dim": 32, "decoder": small, "head": {"bias": False, **head}, **model},
+            "model": {
+                "dim": 32,
+                "tie": "none",
+                "decoder": small,
+                "head": {"bias": False, **head},
+                **model,
+            },
         }
     )
     by = Tokenizer.train(Cutting(kind="bytes"), [])

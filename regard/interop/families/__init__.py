@@ -106,7 +106,8 @@ class Settings:
 def rotary(settings: Settings, fraction: float = 1.0) -> Table:
     """Rotary positions; newer configs have them in a table of their own."""
     own = settings.inside("rope_parameters")
-    base = own.real("rope_theta", settings.real("rope_theta", 10_000.0))
+    base = settings.real("rope_theta", settings.real("rotary_emb_base", 10_000.0))
+    base = own.real("rope_theta", base)
     share = settings.real("rotary_pct", settings.real("partial_rotary_factor", fraction))
     share = own.real("partial_rotary_factor", share)
     return {
@@ -169,12 +170,11 @@ def layers(
     for name in names:
         place, _, kind = name.rpartition(".")
         for pattern, where in patterns.items():
-            if found := pattern.fullmatch(name):  # a weight by itself
-                yield name, [_numbered(each, found) for each in where.names], where.form
-                break
-            if found := pattern.fullmatch(place):
-                theirs = [f"{_numbered(each, found)}.{kind}" for each in where.names]
-                others = [f"{each}.{kind}" for each in where.instead]
+            whole = pattern.fullmatch(name)  # a weight by itself
+            if found := whole or pattern.fullmatch(place):
+                end = "" if whole else f".{kind}"
+                theirs = [_numbered(each, found) + end for each in where.names]
+                others = [each + end for each in where.instead]
                 if others and theirs[0] not in there:
                     theirs = [each for each in others if each in there][:1] or theirs
                 yield name, theirs, where.form
@@ -193,7 +193,8 @@ def ours(tensor: Tensor, form: str, heads: int) -> Tensor:
         case "transposed":
             return tensor.t() if tensor.ndim == 2 else tensor
         case "by_head":  # (H · 3 · K, …) → (3 · H · K, …)
-            return tensor.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+            apart = tensor.reshape(heads, 3, -1, *tensor.shape[1:])
+            return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return tensor[2:]
         case "flat":
@@ -207,7 +208,8 @@ def theirs(tensor: Tensor, form: str, heads: int) -> Tensor:
         case "transposed":
             return tensor.t() if tensor.ndim == 2 else tensor
         case "by_head":
-            return tensor.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
+            apart = tensor.reshape(3, heads, -1, *tensor.shape[1:])
+            return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return torch.cat([tensor.new_zeros(2, tensor.shape[1]), tensor])
         case "flat":

@@ -23,12 +23,13 @@ NAMES = {
     "head.dense": layer(f"{HEAD}.transform.dense"),
     "head.norm": layer(f"{HEAD}.transform.LayerNorm"),
     "head.weight": layer(f"{HEAD}.decoder.weight"),
-    "head.bias": layer(f"{HEAD}.bias"),
+    # Where the embedding is not tied, the bias is not either, and the other one is not used.
+    "head.bias": layer(f"{HEAD}.decoder.bias", instead=(f"{HEAD}.bias",)),
 }
 ABSENT = (
     r"bert\.pooler\.dense\.(weight|bias)",
     r"cls\.seq_relationship\.(weight|bias)",
-    r"cls\.predictions\.decoder\.(weight|bias)",
+    r"cls\.predictions\.(decoder\.weight|decoder\.bias|bias)",
 )
 
 
