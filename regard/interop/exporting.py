@@ -131,7 +131,8 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
         if sizes and config.position == "rotary" and config.rotary_layout == "interleaved":
             tensor = _in_halves(tensor, sizes, config, run.recipe.model.dim)
         tensor = families.theirs(tensor, form, config.heads)
-        several = tensor.split(sizes if sizes and len(places) == 3 else len(tensor) // len(places))
+        rows = sizes if sizes and len(places) == 3 else len(tensor) // len(places)
+        several = torch.split(tensor, rows)
         if name in family.NAMES:  # a weight by itself, which they have under all of its names
             places = [*places, *family.NAMES[name].instead]
             several = (tensor,) * len(places)
@@ -152,7 +153,7 @@ def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tenso
     width = dim // config.heads
     turned = turned_numbers(width, config.rotary_fraction)
     order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, width)]
-    query, key, value = tensor.split(sizes)
+    query, key, value = torch.split(tensor, sizes)
     query, key = (each.unflatten(0, (-1, width))[:, order].flatten(0, 1) for each in (query, key))
     return torch.cat([query, key, value])
 
@@ -181,7 +182,8 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
 def _difference(model: Model, folder: Path, length: int) -> float:
     """max |logit − logit′| of the original and of what is read again, for random tokens."""
     again = importing.read(folder).model()
-    outputs = len(model.head.weight)
+    head: Any = model.head
+    outputs = len(head.weight)
     chance = torch.Generator().manual_seed(1)
     tokens = torch.randint(outputs, (ROWS, length), generator=chance)
     with torch.inference_mode():
