@@ -87,7 +87,7 @@ def read(source: Path) -> Imported:
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
     tensors = folder.tensors()
-    cut = vocabularies.read(folder, settings)
+    cut = vocabularies.read(folder, settings, family.SPECIAL)
     recipe = _recipe(source, family.TASK, model, longest, cut.section, settings)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
     texts = {field.file: cut.of(name) for name, field in fields.items()}

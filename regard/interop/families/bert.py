@@ -26,6 +26,13 @@ NAMES = {
     # Where the embedding is not tied, the bias is not either, and the other one is not used.
     "head.bias": layer(f"{HEAD}.decoder.bias", instead=(f"{HEAD}.bias",)),
 }
+SPECIAL = {
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "mask_token": "[MASK]",
+}
 ABSENT = (
     r"bert\.pooler\.dense\.(weight|bias)",
     r"cls\.seq_relationship\.(weight|bias)",
