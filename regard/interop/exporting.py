@@ -72,8 +72,13 @@ def family_of(run: Run) -> tuple[str, Table]:
     known = [name for name in families.known() if recipe.kind == families.find(name).TASK]
     if not known:
         raise UserError(f"{run.folder}: the task is {recipe.kind!r}, which no family there has")
-    for part in recipe.model.parts().values():
-        if part.kind not in ("transformer", "vocabulary", "masked", "tokens"):
+    for key, part in recipe.model.parts().items():
+        if not key.startswith("heads.") and part.kind not in (
+            "transformer",
+            "vocabulary",
+            "masked",
+            "tokens",
+        ):
             raise UserError(f"{run.folder}: no family there has a part of kind {part.kind!r}")
     head = recipe.model.head
     if recipe.kind == "language_model" and head is not None and head.config.bias:
@@ -118,7 +123,8 @@ def _about(name: str, family: Any, by: Tokenizer, run: Run) -> Table:
 def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]]:
     """Their names and tensors."""
     parts = run.recipe.model.parts()
-    own = dict(model.named_parameters())
+    # Further heads, as BERT's for next sentences, are left out.
+    own = {n: p for n, p in model.named_parameters() if not n.startswith("heads.")}
     for name, places, form in families.layers(family, iter(own)):
         part = parts[
             "decoder" if name.startswith("decoder.") or "encoder" not in parts else "encoder"
