@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from bench import (
     bag,
+    bert,
     busy,
     byte_ngrams,
     decoding,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "measures": training.measures,
     "lstm": recurrent.lstm,
     "gpt": gpt.train,
+    "bert": bert.train,
     "generate": gpt.generate,
     "ngrams": ngrams.ngrams,
     "byte-ngrams": byte_ngrams.byte_ngrams,

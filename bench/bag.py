@@ -2,7 +2,7 @@
 
 fastText reads words and marks apart, one review a line, all 25,000 of the training part; the recipe
 learns from nine tenths and chooses by the rest. Of regard two times are reported: learning,
-with validation and checkpoints, and the whole command, which also reads, checks and stores the data.
+with validation and checkpoints, and the whole command, which reads, checks and stores data, too.
 """
 
 import argparse

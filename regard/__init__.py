@@ -15,14 +15,26 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from regard.door import compare, doctor, evaluate, export, inspect, load, predict, train
+    from regard.door import (
+        compare,
+        doctor,
+        evaluate,
+        export,
+        inspect,
+        load,
+        predict,
+        train,
+        word2vec,
+    )
     from regard.front import Predictor as Predictor
 else:
     ModuleType = type(sys)
 
 __version__: str
-__all__ = ["compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train"]
-_ROOMS = {"compare", "doctor", "inspect", "train"}
+__all__ = [
+    "compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train", "word2vec",
+]  # fmt: skip
+_ROOMS = {"compare", "doctor", "inspect", "train", "word2vec"}
 """Functions that share their name with a module: Python has one place for both."""
 
 

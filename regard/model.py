@@ -279,12 +279,17 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
 def _target(config: Config, sizes: Sizes) -> Embedding | None:
     """The embedding of the tokens that a decoder writes, or of those that are read and predicted
     again."""
-    again = config.input is not None and sizes.reads == sizes.writes and config.tie != "none"
+    again = config.input is not None and config.tie != "none" and _read_and_said(sizes)
     if config.decoder is None and not again:
         return None
     with _named("decoder", config.decoder) if config.decoder else nullcontext():
         tokens = sizes.of(sizes.writes)["tokens"]
     return Embedding(tokens, config.dim, scale=config.scale)
+
+
+def _read_and_said(sizes: Sizes) -> bool:
+    """Whether the tokens that are read are those that are predicted, as in a masked text."""
+    return sizes.reads == sizes.writes != "" and "tokens" in sizes.fields[sizes.reads]
 
 
 def _head(
@@ -325,8 +330,7 @@ def _read(sizes: Sizes) -> FieldSize:
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
     if config.input is None:
         return None
-    again = sizes.reads == sizes.writes
-    shared = target if config.tie == "all" or again else None
+    shared = target if config.tie == "all" or _read_and_said(sizes) else None
     if shared is not None and not sizes.shared:
         raise RecipeError(
             "model.tie: 'all' needs one vocabulary for both sides: "

@@ -22,7 +22,10 @@ from regard.types import Batch, Position, Sizes
 
 def counted(tensors):
     """How many targets a batch has."""
-    return int(tensors["target_mask"].sum() if "target_mask" in tensors else len(tensors["labels"]))
+    for name in ("target_mask", "source_masked"):
+        if name in tensors:
+            return int(tensors[name].sum())
+    return len(tensors["labels"])
 
 
 def part(batch, rows):

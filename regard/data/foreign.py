@@ -106,10 +106,11 @@ def special(library: Library, config: Config) -> Special:
         for name in ("pad", "start", "end", "unknown", "mask")
         if getattr(config, name)
     }
-    named = {name: library.token_to_id(piece) for name, piece in spelt.items()}
-    for name, number in named.items():
-        if number is None:
-            raise UserError(f"tokenizer.{name}: it has no token {spelt[name]!r}")
+    named: dict[str, int] = {}
+    for name, piece in spelt.items():
+        if (number := library.token_to_id(piece)) is None:
+            raise UserError(f"tokenizer.{name}: it has no token {piece!r}")
+        named[name] = number
     added = library.get_added_tokens_decoder()
     marked = frozenset(number for number, token in added.items() if token.special)
     end = named.get("end", 0)

@@ -52,8 +52,8 @@ def windows(
     begins = np.cumsum(lengths + 1) - (lengths + 1)
     if crosses:
         total = int((lengths + 1).sum())
-        shift = int(random.integers(room)) if random else 0
-        borders = np.unique(np.clip(np.arange(shift - room, total + room, room), 0, total))
+        begin = int(random.integers(room)) if random else 0
+        borders = np.unique(np.clip(np.arange(begin - room, total + room, room), 0, total))
         return borders[:-1], borders[1:]
     counts = -(-lengths // room)
     slack = np.maximum(counts * room - lengths, 0)
@@ -67,6 +67,30 @@ def windows(
     return begins[which] + first, begins[which] + end
 
 
+class Windows:
+    """The windows of all documents, cut anew in each epoch, as a function of the seed and it."""
+
+    def __init__(self, lengths: Numbers, room: int, crosses: bool, seed: int, edges: int) -> None:
+        self._lengths, self._room, self._crosses = lengths, room, crosses
+        self._seed, self._edges = seed, edges
+        self._known: dict[int, tuple[Numbers, Numbers]] = {}
+
+    def of(self, epoch: int) -> tuple[Numbers, Numbers]:
+        """(first, end) of each."""
+        known = self._known.get(epoch)
+        if known is None:
+            random = np.random.Generator(np.random.PCG64([self._seed, epoch, self._room]))
+            known = windows(self._lengths, self._room, self._crosses, random)
+            # Another thread may still ask for the epoch before.
+            self._known = {n: w for n, w in self._known.items() if n == epoch - 1} | {epoch: known}
+        return known
+
+    def sizes(self, epoch: int) -> Int[Numbers, "W 1"]:
+        """Tokens of each, with those around it."""
+        first, end = self.of(epoch)
+        return (end - first + self._edges)[:, None]
+
+
 class Documents:
     """The tokens of stored documents, by places."""
 
@@ -77,10 +101,18 @@ class Documents:
         self.lengths: Numbers = np.diff(starts)
         self._places = starts + np.arange(len(starts))
 
+    def number(self, place: int) -> int:
+        """The document that a place is of."""
+        return int(np.searchsorted(self._places, place, "right")) - 1
+
+    def start(self, number: int) -> int:
+        """The first place of a document."""
+        return int(self._places[number])
+
     def read(self, first: int, end: int) -> Array:
         """The tokens at places [first, end)."""
-        number = int(np.searchsorted(self._places, first, "right")) - 1
-        pieces = []
+        number = self.number(first)
+        pieces = [] if first < end else [self._flat[:0]]
         while first < end:
             last = int(self._places[number + 1]) - 1
             pieces.append(self._flat[first - number : min(end, last) - number])

@@ -189,6 +189,15 @@ class Filler:
         [piece] = self.field.tokenizer.pieces([token])
         return {"word": piece.removeprefix("▁") or piece, "token": piece, "p": math.exp(chance)}
 
+    def follows(self, model: Model, batch: Batch) -> Float[Tensor, "B 2"]:
+        """log p of: the second passage of each row follows the first, or is of another document."""
+        model.eval()
+        memory = model.encode(batch)
+        assert memory is not None
+        head: Any = model.heads["next"]
+        found: Tensor = head.logits(head.pool(memory)).float().log_softmax(-1)
+        return found
+
     # All of them
 
     def batch(self, rows: Sequence[Row], ids: Sequence[int]) -> Batch:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.store import pad
+from regard.data.wrap import ENDS
 from regard.errors import RecipeError
 from regard.fields import Array, Draw, Field as Base, Row, text
 from regard.recipe.values import Fraction, Range
@@ -109,6 +110,18 @@ class Field(text.Field):
             return np.array([not piece.startswith(GOES_ON) for piece in pieces])
         return np.array([not (piece[:1].isalnum() or BYTE.fullmatch(piece)) for piece in pieces])
 
+    @cached_property
+    def _blank(self) -> NDArray[np.bool_]:
+        """(V): whether a token is nothing but the whitespace before a word."""
+        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
+        return np.array([piece == "▁" for piece in pieces])
+
+    @cached_property
+    def ends(self) -> NDArray[np.bool_]:
+        """(V): whether a token ends a sentence."""
+        pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
+        return np.array([piece[-1:] in ENDS for piece in pieces])
+
     def drawn(self, tokens: Array, random: np.random.Generator) -> tuple[Places, Places]:
         """Which places of a text are predicted, and the tokens that are read there."""
         places = np.flatnonzero(self.ordinary[tokens])
@@ -131,6 +144,7 @@ class Field(text.Field):
     ) -> Places:
         """The places of words that have about so many tokens together, one word at least."""
         first = self.begins[tokens[places]]
+        first[1:] &= ~self._blank[tokens[places][:-1]]
         first[1:] |= np.diff(places) > 1
         first[0] = True
         word = np.cumsum(first) - 1

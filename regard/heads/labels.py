@@ -21,6 +21,8 @@ class Config:
     pooling: Kind = "mean"
     """What stands for the sequence: its last state, both ends, the first (class), the mean, the
     maximum, or a mean with weights that are learnt (attention)."""
+    pooler: bool = False
+    """Whether that vector goes through a layer of its own first, tanh(W v + b), as in BERT."""
     dropout: Share = 0.0
     """On that vector."""
     smoothing: Share = 0.0
@@ -30,7 +32,8 @@ class Config:
 class Head(nn.Module):
     """z = (W pool(h) + b) / τ,  and  p(c) = softmax(z)_c  or, for several labels,  p(c) = σ(z_c).
 
-    The temperature τ is 1 in training; afterwards validation decides it (Guo et al. 2017).
+    With a pooler, tanh(W′ pool(h) + b′) stands for pool(h). The temperature τ is 1 in training;
+    afterwards validation decides it (Guo et al. 2017).
     """
 
     predicts = "labels"
@@ -42,11 +45,14 @@ class Head(nn.Module):
         self.smoothing = config.smoothing
         self.pooling = Pooling(config.pooling, dim)
         self.dropout = Dropout(config.dropout)
-        self.project = glorot(Linear(self.pooling.size, labels))
+        size = self.pooling.size
+        self.pooler = glorot(Linear(size, size)) if config.pooler else None
+        self.project = glorot(Linear(size, labels))
         self.temperature = nn.Parameter(torch.ones(()), requires_grad=False)
 
     def pool(self, sequence: Sequence) -> Float[Tensor, "B E"]:
-        return self.pooling(sequence)  # type: ignore[no-any-return]
+        found: Tensor = self.pooling(sequence)
+        return found if self.pooler is None else torch.tanh(self.pooler(found))
 
     def logits(self, hidden: Float[Tensor, "*N E"]) -> Float[Tensor, "*N C"]:
         """Of vectors that are pooled already."""

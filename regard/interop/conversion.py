@@ -29,7 +29,7 @@ NEVER = -30_000.0
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 PLAIN = (
     "epsilon", "embedding_norm", "parallel", "key_value_heads", "query_key_value_bias",
-    "rotary_base", "rotary_fraction", "rotary_layout",
+    "rotary_base", "rotary_fraction", "rotary_layout", "rotary_scaling",
 )  # fmt: skip
 """Keys of a Transformer's part that must be as they are by default."""
 

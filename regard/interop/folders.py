@@ -84,7 +84,7 @@ class Folder:
         files = sorted(set(listed.values()))
         if len(files) > FILES:
             raise UserError(f"{path}: {len(files):,} files, more than {FILES:,}")
-        found = {}
+        found: dict[str, tuple[Path, tuple[int, ...]]] = {}
         for name in files:
             if not FILE.fullmatch(name):
                 raise UserError(f"{path}: {name[:60]!a} is not the name of a file in the folder")

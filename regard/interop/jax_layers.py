@@ -134,7 +134,8 @@ def rotate(
     """Pairs of a head's first R numbers at position t, neighbours or of both halves, are turned by
     t / base^(2i/R)."""
     turned = turned_numbers(x.shape[-1], config.rotary_fraction)
-    table = jnp.asarray(sinusoid(last, turned, base=config.rotary_base).numpy())
+    table = sinusoid(last, turned, base=config.rotary_base, slowing=config.slowing)
+    table = jnp.asarray(table.numpy())
     turn = jax.lax.dynamic_slice_in_dim(table, start, x.shape[2])
     sin, cos = turn[:, 0::2], turn[:, 1::2]
     x, rest = x[..., :turned], x[..., turned:]

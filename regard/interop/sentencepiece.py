@@ -109,11 +109,9 @@ def tokenizer(model: Model, numbers: dict[str, int], special: dict[str, str]) ->
     order = sorted(numbers, key=numbers.__getitem__)
     if [numbers[piece] for piece in order] != list(range(len(order))) or unknown not in numbers:
         raise UserError("vocab.json does not number its tokens 0, 1, 2, …")
-    listed = [
-        [piece if piece in model.pieces or piece in special.values() else f" {piece}",
-         model.pieces.get(piece, 0.0)]
-        for piece in order
-    ]  # fmt: skip
+    own = {*model.pieces, *special.values()}
+    spelt = [piece if piece in own or _is_code(piece) else f" {piece}" for piece in order]
+    listed: list[list[Any]] = [[piece, model.pieces.get(piece.strip(" "), 0.0)] for piece in spelt]
     listed += [[piece, score] for piece, score in model.pieces.items() if piece not in numbers]
     normal: list[dict[str, Any]] = []
     if model.characters:
@@ -125,7 +123,7 @@ def tokenizer(model: Model, numbers: dict[str, int], special: dict[str, str]) ->
         normal.append({"type": "Replace", "pattern": blanks, "content": " "})
     scheme = "always" if model.prefix else "never"
     space = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": scheme, "split": True}
-    marks = [*special.values(), *(p for p in order if p.startswith(">>") and p.endswith("<<"))]
+    marks = [*special.values(), *filter(_is_code, order)]
     added = [
         {
             "id": numbers[piece], "content": piece, "single_word": False, "lstrip": False,
@@ -133,9 +131,6 @@ def tokenizer(model: Model, numbers: dict[str, int], special: dict[str, str]) ->
         }
         for piece in dict.fromkeys(marks)
     ]  # fmt: skip
-    # A code of a language is spelt as it is: it is found before texts are cut.
-    codes = {piece for piece in marks if piece not in special.values()}
-    listed = [[p.removeprefix(" ") if p.removeprefix(" ") in codes else p, s] for p, s in listed]
     tree = {
         "version": "1.0",
         "truncation": None,
@@ -153,3 +148,8 @@ def tokenizer(model: Model, numbers: dict[str, int], special: dict[str, str]) ->
         },
     }
     return json.dumps(tree, ensure_ascii=False)
+
+
+def _is_code(piece: str) -> bool:
+    """Whether it is the code of a language, which is found before a text is cut."""
+    return piece.startswith(">>") and piece.endswith("<<")

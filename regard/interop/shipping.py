@@ -89,6 +89,8 @@ def ship(
             what = "shortlist" if shortlist else "quantization"
             raise RecipeError(f"{what}: a folder of Hugging Face is in float32; leave it out")
         near = as_huggingface(run, folder, checkpoint)
+        if further := ", ".join(run.recipe.model.heads):
+            warnings.append(f"it has no head {further}: its family has one head alone")
         return Export(
             to=to, said=str(near), parity=near._asdict(), cost=None, warnings=tuple(warnings)
         )
@@ -130,7 +132,7 @@ def export(
 
 def shipment(run: Run, model: Model) -> Shipment:
     """How this model is shipped."""
-    if run.recipe.model.towers or run.recipe.model.heads:
+    if any("." in key for key in run.recipe.model.parts()):
         raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
     kind = KINDS.get(model.head.predicts)
     cut = getattr(run.recipe.task, "tokenizer", None)

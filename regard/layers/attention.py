@@ -78,7 +78,7 @@ class MultiHeadAttention(nn.Module):
         """G."""
         self.cross = cross
         shared = dim // heads * self.groups
-        self.sizes = (dim, shared, shared)
+        self.sizes = [dim, shared, shared]
         """Of queries, keys and values."""
         if cross:
             self.query = Linear(dim, dim, bias=bias)
@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
     def reset(self) -> None:
         """Glorot uniform for each projection by itself, biases zero."""
         fused = self.key_value if self.cross else self.query_key_value
-        for block in fused.weight.split(self.sizes[1:] if self.cross else self.sizes):
+        for block in torch.split(fused.weight, self.sizes[1:] if self.cross else self.sizes):
             nn.init.xavier_uniform_(block)
         nn.init.xavier_uniform_(self.output.weight)
         if self.cross:
@@ -193,7 +193,7 @@ class MultiHeadAttention(nn.Module):
 
     def _apart(self, packed: Float[Tensor, "B T Q"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K)."""
-        query, key, value = packed.split(self.sizes, -1)
+        query, key, value = torch.split(packed, self.sizes, -1)
         return _split(query, self.heads), _split(key, self.groups), _split(value, self.groups)
 
 

@@ -6,7 +6,7 @@ and keys inside the attention. All are functions of the position alone.
 
 import math
 import sys
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -19,18 +19,50 @@ Kind = Literal["sinusoidal", "learned", "one_hot", "rotary", "none"]
 Layout = Literal["interleaved", "halves"]
 TABLES = ("learned", "one_hot")
 """Kinds of positions that end."""
+Scaling = Literal["none", "linear", "llama3"]
+LOW, HIGH = 1.0, 4.0
+"""Turns within the first texts: slower pairs are slowed down wholly, faster ones not at all."""
+
+
+class Slowing(NamedTuple):
+    """How rotary positions reach beyond the texts that a model first learnt from.
+
+        linear   r ↦ r / f
+        llama3   r ↦ (1 − s) r / f + s r,   s = (n − 1) / 3 within 0 … 1,   n = L r / 2π
+
+    for a factor f and first texts of L positions, in which a pair of rate r turns n times (Llama
+    3.1): pairs that turn often tell neighbours apart, and stay as they are.
+    """
+
+    kind: Scaling
+    factor: float
+    original: float
+    """L."""
+
+    def __call__(self, rate: Float[Tensor, "R"]) -> Float[Tensor, "R"]:
+        if self.kind == "none":
+            return rate
+        turns = self.original * rate / (2 * math.pi)
+        kept = ((turns - LOW) / (HIGH - LOW)).clamp(0, 1) * (self.kind == "llama3")
+        return (1 - kept) * rate / self.factor + kept * rate
 
 
 def sinusoid(
-    length: int, dim: int, layout: Layout = "interleaved", *, base: float = 10_000.0
+    length: int,
+    dim: int,
+    layout: Layout = "interleaved",
+    *,
+    base: float = 10_000.0,
+    slowing: "Slowing | None" = None,
 ) -> Float[Tensor, "{length} {dim}"]:
     """P(t, 2i) = sin(t / base^(2i/D)),  P(t, 2i+1) = cos(t / base^(2i/D)).
 
     The paper interleaves sines and cosines; `halves` puts all sines before all cosines, as
-    Marian does. For an odd dimension the last column is a sine.
+    Marian does. For an odd dimension the last column is a sine. Rates may be slowed down.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     rate = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(base) / dim))
+    rate = slowing(rate) if slowing else rate
     angle = position * rate  # (length, ⌈dim/2⌉)
     table = torch.empty(length, dim, dtype=torch.float64)
     if layout == "interleaved":
@@ -108,6 +140,10 @@ class PositionalEncoding(nn.Module):
         )
 
 
+LONGEST = 2**15
+"""Positions whose angles are kept; those of later ones are computed when they are needed."""
+
+
 class Rotary(nn.Module):
     """Turn each pair (x_2i, x_2i+1) of a query or key at position t by the angle t / base^(2i/R).
 
@@ -127,15 +163,16 @@ class Rotary(nn.Module):
         base: float = 10_000.0,
         fraction: float = 1.0,
         layout: Layout = "interleaved",
+        slowing: Slowing | None = None,
     ) -> None:
         super().__init__()
         if (turned := turned_numbers(dim, fraction)) % 2 or not turned:
             raise UserError(f"rotary positions need an even dimension per head, not {turned}")
-        self.dim, self.base, self.layout = turned, base, layout
-        self._set(limit)
+        self.dim, self.base, self.layout, self.slowing = turned, base, layout, slowing
+        self._set(min(limit, LONGEST))
 
     def _set(self, limit: int) -> None:
-        table = sinusoid(limit, self.dim, base=self.base)
+        table = sinusoid(limit, self.dim, base=self.base, slowing=self.slowing)
         self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
@@ -146,7 +183,7 @@ class Rotary(nn.Module):
         end = _end(start, x.shape[2])
         sin, cos = self.sin, self.cos
         if end > sin.shape[0]:
-            table = sinusoid(end, self.dim, base=self.base).to(x.device)
+            table = sinusoid(end, self.dim, base=self.base, slowing=self.slowing).to(x.device)
             sin, cos = table[:, 0::2], table[:, 1::2]
         if isinstance(start, int):
             where: slice | Tensor = slice(start, end)

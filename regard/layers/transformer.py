@@ -7,10 +7,11 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.feedforward import Activation, FeedForward
-from regard.layers.position import Kind, Layout, Rotary, turned_numbers
+from regard.layers.position import Kind, Layout, Rotary, Scaling, Slowing, turned_numbers
 from regard.layers.residual import Norm, Normalisation, Residual, normalisation
 from regard.recipe.values import (
     Depth,
+    Factor,
     Fraction,
     Heads,
     HeadsOrZero,
@@ -67,6 +68,13 @@ class Config:
     """How much of each head rotary positions turn."""
     rotary_layout: Layout = "interleaved"
     """Rotary positions turn pairs of neighbours, or, as in Llama, of both halves of a head."""
+    rotary_scaling: Scaling = "none"
+    """Whether rotary positions are slower, for texts longer than those that a model first learnt
+    from: all of them (linear), or those that turn slowly anyway (llama3)."""
+    rotary_factor: Factor = 1.0
+    """By how much they are slower."""
+    rotary_original: Length = 8192
+    """For llama3: positions of these first texts."""
 
     def check(self, dim: int) -> None:
         """Refuse sizes that do not fit together."""
@@ -119,7 +127,15 @@ class Config:
             base=self.rotary_base,
             fraction=self.rotary_fraction,
             layout=self.rotary_layout,
+            slowing=self.slowing,
         )
+
+    @property
+    def slowing(self) -> Slowing | None:
+        """How rotary positions are slowed down."""
+        if self.rotary_scaling == "none":
+            return None
+        return Slowing(self.rotary_scaling, self.rotary_factor, self.rotary_original)
 
     def before(self, dim: int) -> nn.Module:
         """The norm of what the first block reads."""

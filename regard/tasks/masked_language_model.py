@@ -8,29 +8,37 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from regard.data import batching, documents, files, passages, tokenizers
+from regard.data import batching, documents, files, pairs_of_passages, passages, tokenizers
 from regard.data.batching import Draw
 from regard.data.held_out import ByContent
+from regard.data.pairs_of_passages import NAMES
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
-from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, scores
+from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, scores, states
 from regard.decoding.prediction import Choose, Sample, scored
 from regard.errors import RecipeError, UserError
+from regard.examples.passages import Passages
 from regard.examples.preparation import Plan, watched
-from regard.examples.stored import Stored, collate
+from regard.examples.stored import Stored
 from regard.fields import Example, masked
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
-from regard.recipe.parts import Part
+from regard.recipe.parts import Part, module
 from regard.tasks import FolderTask, Prediction, check_head, check_positions, sizes_of
 from regard.train import health
 from regard.types import Batch, Batches, Carry, Terms
 
-PARTS = {"input": "tokens", "encoder": "transformer", "head": "masked"}
+PARTS = {
+    "input": "tokens",
+    "encoder": "transformer",
+    "head": "masked",
+    "heads": {"next": "none"},
+}
 SAMPLE = 24
 """Tokens of a sample."""
 
@@ -47,6 +55,8 @@ class Config:
     """What is read at once."""
     masking: masked.Config
     """Which tokens are to be predicted."""
+    pairs: pairs_of_passages.Config
+    """Whether windows are pairs."""
     tokenizer: tokenizers.Config
     """How text becomes tokens."""
     batch: batching.Config
@@ -54,7 +64,8 @@ class Config:
 
 
 def metrics(config: Config) -> dict[str, Direction]:
-    return {"nll": "lower", "perplexity": "lower", "accuracy": "higher"}
+    found: dict[str, Direction] = {"nll": "lower", "perplexity": "lower", "accuracy": "higher"}
+    return found | ({"next_accuracy": "higher"} if config.pairs.next_sentence else {})
 
 
 def check(recipe: Recipe) -> None:
@@ -66,8 +77,27 @@ def check(recipe: Recipe) -> None:
         raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
     config.held_out.check(config.data)
     check_head(recipe, "masked tokens")
+    _check_pairs(recipe)
     length = config.windows.length
     check_positions(recipe, "encoder", length, f"windows.length = {length} asks")
+
+
+def _check_pairs(recipe: Recipe) -> None:
+    """Pairs want a head that says what they are, and the other way round."""
+    config: Config = recipe.task
+    head = recipe.model.heads.get("next")
+    if config.pairs.next_sentence and head is None:
+        raise RecipeError('model.heads.next.kind: pairs.next_sentence wants one: "labels"')
+    if head is None:
+        return
+    if not config.pairs.next_sentence:
+        raise RecipeError("model.heads.next: set pairs.next_sentence = true, or leave it out")
+    if module("heads", head.kind).Head.predicts != "labels":
+        raise RecipeError(f"model.heads.next.kind: {head.kind!r} predicts no labels")
+    if config.windows.crosses:
+        raise RecipeError("windows.crosses: a passage of a pair is of one document")
+    if config.windows.length <= passages.EDGES + 2:
+        raise RecipeError(f"windows.length: {config.windows.length} has no room for a pair")
 
 
 def plan(config: Config) -> Plan:
@@ -109,7 +139,11 @@ class Task(FolderTask):
         self.source: masked.Field = self.fields["text"]
         self.by = self.source.tokenizer
         self.sizes = sizes_of(self.fields, "source", "source", shared=True)
-        self.filler = Filler(self.source, config.windows.room, config.batch.tokens)
+        self.passages = Passages(self.source, config.windows, config.pairs)
+        self.filler = Filler(self.source, self.passages.room, config.batch.tokens)
+        if config.pairs.next_sentence:
+            sizes = {**self.sizes.fields, "next": {"outputs": len(NAMES)}}
+            self.sizes = replace(self.sizes, fields=sizes)
 
     # Learning
 
@@ -118,34 +152,21 @@ class Task(FolderTask):
 
     def batches(self, seed: int) -> Batches:
         """Windows of the documents, cut anew in each epoch; those of like length together."""
-        texts = passages.Documents(self._stored("train").store.flat("source"), self.by.end)
-        windows, cut = self.config.windows, dict[int, Any]()
+        return self.passages.batches(self._documents("train"), self.config.batch, seed)
 
-        def of(epoch: int) -> Any:
-            if epoch not in cut:
-                random = np.random.Generator(np.random.PCG64([seed, epoch, windows.room]))
-                made = passages.windows(texts.lengths, windows.room, windows.crosses, random)
-                cut.pop(epoch - 2, None)
-                cut[epoch] = made
-            return cut[epoch]
-
-        def lengths(epoch: int) -> Any:
-            first, end = of(epoch)
-            return (end - first + passages.EDGES)[:, None]
-
-        def make(ids: Sequence[int], draw: Draw) -> Batch:
-            first, end = of(draw.epoch)
-            rows = [{"source": texts.read(int(first[n]), int(end[n]))} for n in ids]
-            return collate([self.source], rows, ids, draw)
-
-        return batching.Batches(lengths, make, self.config.batch, seed)
+    def _documents(self, part: str) -> Any:
+        return self.passages.documents(self._stored(part))
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
-        """−log p of what is hidden, given the rest."""
-        hidden = hidden_states(model, batch, batch["source_masked"])
-        true = batch["source_out"][batch["source_masked"]]
+        """−log p of what is hidden, given the rest; and of whether one passage follows another."""
+        hidden, true = batch["source_masked"], batch["source_out"]
         head: Any = model.head
-        return head.states_loss(hidden, true), None
+        if "next" not in batch.tensors:
+            return head.states_loss(hidden_states(model, batch, hidden), true[hidden]), None
+        memory = states(model, batch)
+        terms = head.states_loss(memory[hidden], true[hidden])
+        term = model.heads["next"].loss(memory, batch["next"], batch["source_mask"])["loss"]
+        return {**terms, "next": replace(term, weight=self.config.pairs.weight)}, None
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.plan.has("validation"):
@@ -156,7 +177,18 @@ class Task(FolderTask):
             np.concatenate([getattr(f, side) for f in whole]) for side in ("said", "true")
         )
         alike = health.shares(*(list(map(str, side)) for side in (said, true)))
-        return figures(whole) | alike
+        return figures(whole) | alike | self._next(model)
+
+    def _next(self, model: Model) -> dict[str, float]:
+        """How often the model knows whether a passage follows another."""
+        if not self.config.pairs.next_sentence:
+            return {}
+        right = count = 0
+        with torch.inference_mode():
+            for batch in self.passages.all_pairs(self._documents("validation"), self.config.batch):
+                said = self.filler.follows(model, batch.to(model.device)).argmax(1).cpu()
+                right, count = right + int((said == batch["next"]).sum()), count + len(said)
+        return {"next_accuracy": 100 * right / max(1, count)}
 
     def _recovered(self, model: Model, texts: Sequence[Any], batch: int = 0) -> list[list[Found]]:
         """What the model says of hidden places of each window of each text."""

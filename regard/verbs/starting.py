@@ -35,8 +35,8 @@ def new(
 
     Says what is in the files (columns, delimiter, encoding, labels, languages, lengths), writes a
     recipe whose split, sizes and budget fit them, and says what training will cost and which score
-    costs nothing. The task is classify, tag, translate, language_model or forecast; without one it
-    is guessed where the files are plain.
+    costs nothing. The task is classify, tag, translate, language_model, masked_language_model or
+    forecast; without one it is guessed where the files are plain.
 
     Examples:
       regard new classify reviews.csv

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from regard.errors import RecipeError
-from regard.verbs.common import INTERRUPTED, Flag, Maybe, say
+from regard.verbs.common import INTERRUPTED, Flag, Maybe, given, say
 
 if TYPE_CHECKING:
     from regard.word2vec.folder import Folder
@@ -84,19 +84,17 @@ def word2vec(
     from regard.verbs import display
     from regard.word2vec import folder, training
     from regard.word2vec.corpus import Source
-    from regard.word2vec.settings import Settings
+    from regard.word2vec.settings import made
 
     if resume is not None:
         run = folder.opened(resume)
     else:
         assert to is not None
-        rate = learning_rate if learning_rate is not None else 0.05 if model == "cbow" else 0.025
-        settings = Settings(
+        settings = made(
             model=model, loss=loss, dim=dim, window=window, negatives=negatives,
             subsample=subsample, min_frequency=min_frequency, max_vocabulary=max_vocabulary,
-            epochs=epochs, learning_rate=rate, min_learning_rate=min(1e-4, rate),
-            lowercase=lowercase, split=split, seed=seed,
-            threads=cores() if threads is None else threads,
+            epochs=epochs, lowercase=lowercase, split=split, seed=seed,
+            threads=cores() if threads is None else threads, **given(learning_rate=learning_rate),
         )  # fmt: skip
         number = column is not None and column.removeprefix("-").isdecimal()
         chosen = int(column) if column is not None and number else column

@@ -1,6 +1,7 @@
 """What can be chosen of a training of word vectors."""
 
 import dataclasses
+import difflib
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -66,6 +67,23 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def made(**given: Any) -> Settings:
+    """Settings of which some are given. CBOW, which takes one step for all words near, begins with
+    twice the rate; a rate that is below the last one is kept to the end."""
+    names = [field.name for field in dataclasses.fields(Settings)]
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+            raise RecipeError(f"word2vec has no {name!r}; {hint}")
+    if given.get("model") == "cbow":
+        given = {"learning_rate": 0.05} | given
+    rate = given.get("learning_rate")
+    if isinstance(rate, float) and rate < Settings.min_learning_rate:
+        given = {"min_learning_rate": rate} | given
+    return Settings(**given)
 
 
 def _hints() -> dict[str, Any]:

@@ -108,7 +108,7 @@ def test_it_is_fine_tuned(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("evaluate", "gpt2"), "gpt2"),
+        (("evaluate", "gpt2"), "data.test: there is no such part"),
         (("train", "--resume", "gpt2"), "gpt2"),
         (("export", "gpt2", "out", "--to", "onnx"), "its tokenizer was imported"),
         (("import", "theirs/gpt2", "gpt2"), "gpt2 exists and is not empty"),

@@ -28,7 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 """Of parts that are large unless told otherwise."""
 ABOUT = {
-    "text", "output", "source", "read", "said", "of", "given", "source_words", "said_words",
+    "text", "output", "source", "read", "said", "of", "what", "given", "source_words", "said_words",
     "unknown", "ablation",
 }  # fmt: skip
 
@@ -43,7 +43,8 @@ def fitting(room: str, kind: str, folder: Path) -> Run:
         if ROOMS[room] not in parts:
             continue
         chosen = parts | {ROOMS[room]: kind}
-        model = {name: {"kind": each} | SMALL.get(each, {}) for name, each in chosen.items()}
+        plain = {name: each for name, each in chosen.items() if isinstance(each, str)}
+        model = {name: {"kind": each} | SMALL.get(each, {}) for name, each in plain.items()}
         try:
             return small_runs.create(task, model, folder / task / str(len(keys)), **keys)
         except RecipeError:

@@ -17,10 +17,23 @@ from regard.recipe.parts import Part, module  # noqa: E402
 from regard.runs import Run  # noqa: E402
 from tests.parity.huggingface_models import WRITERS, drawn, saved, strange  # noqa: E402
 
+SLOWED = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 31,
+}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in WRITERS},
     "gpt2, untied, ReLU": ("gpt2", {"tie_word_embeddings": False, "activation_function": "relu"}),
     "gpt_neox, one after the other": ("gpt_neox", {"use_parallel_residual": False}),
+    "llama, longer texts": ("llama", {"rope_parameters": SLOWED}),
+    "qwen2, longer texts": (
+        "qwen2",
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.5, "rope_theta": 1e6}},
+    ),
     "llama, tied": ("llama", {"tie_word_embeddings": True, "num_key_value_heads": 6}),
 }
 PROMPTS = ["the quick", "brown fox jumps over", "a", "größer 東京 and"]
@@ -38,10 +51,8 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def ours(run: Run, tokens: torch.Tensor) -> torch.Tensor:
-    model = run.model()
     with torch.inference_mode():
-        hidden, _ = model.decode(tokens, model.decoder.start(None, len(tokens)))
-        return model.head.logits(hidden)
+        return importing.logits(run.model(), tokens)
 
 
 def test_the_logits_are_the_same(made: Any) -> None:

@@ -50,14 +50,21 @@ SHAPES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 def made(folder: Path, decoder: dict[str, Any], model: dict[str, Any], **head: Any) -> Run:
     """A run that has not learnt anything: every weight is drawn."""
-    small = {"kind": "transformer", "layers": 2, "heads": 4, "feedforward": 23, **decoder}
+    small = {"kind": "transformer", "layers": 2, "heads": 4, "feedforward": 23, "norm": "pre"}
+    small |= {"position": "rotary", "activation": "gelu", **decoder}
     recipe = config.from_table(
         {
             "task": "language_model",
             "unit": "line",
             "data": {"train": ["none"], "max_length": 40},
             "tokenizer": {"kind": "bytes"},
-            "model": {"dim": 32, "decoder": small, "head": {"bias": False, **head}, **model},
+            "model": {
+                "dim": 32,
+                "tie": "none",
+                "decoder": small,
+                "head": {"bias": False, **head},
+                **model,
+            },
         }
     )
     by = Tokenizer.train(Cutting(kind="bytes"), [])
@@ -80,7 +87,8 @@ def test_a_run_of_our_own_is_loaded_there(shape: str, tmp_path: Path) -> None:
     with torch.inference_mode():
         ours = importing.logits(run.model(), tokens)
         torch.testing.assert_close(other(tokens).logits, ours, rtol=1e-4, atol=1e-4)
-    cut, by = transformers.AutoTokenizer.from_pretrained(tmp_path / "out"), run.task.by
+    cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    by = run.task.fields["target"].tokenizer
     for text in ("the quick fox", "größer 東京", " <end>, \t"):
         rows = by.encode([text])[0]
         assert cut(text)["input_ids"][-len(rows) :] == rows or "<end>" in text

@@ -24,6 +24,10 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (regard[
 
 BLOCKS = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 16}
 ROTARY = {**BLOCKS, "norm": "pre", "position": "rotary", "normalisation": "rms"}
+HALVES = {**ROTARY, "rotary_layout": "halves", "rotary_base": 500.0}
+GROUPED = {**HALVES, "key_value_heads": 1, "activation": "swiglu", "bias": False}
+GROUPED |= {"query_key_value_bias": True, "rotary_scaling": "llama3", "rotary_original": 5}
+PARALLEL = {**HALVES, "parallel": True, "rotary_fraction": 0.5, "activation": "gelu_tanh"}
 RNN = {"kind": "rnn", "layers": 1}
 GRU = {**RNN, "cell": "gru"}
 SPELT = {"kind": "words", "size": 8, "characters": {"size": 8, "widths": [2, 3]}}
@@ -32,6 +36,7 @@ ROLLED = {"look_back": 12, "horizon": 5, "block": 2, "normalise": "window"}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "classify": ("classify", {"encoder": {**RNN, "layers": 2}, "head": {"pooling": "ends"}}, {}),
     "classify-transformer": ("classify", {"encoder": ROTARY, "head": {"pooling": "attention"}}, {}),
+    "classify-parallel": ("classify", {"encoder": {**PARALLEL, "embedding_norm": True}}, {}),
     "classify-spelt": (
         "classify",
         {"input": SPELT, "encoder": {"kind": "cnn", "widths": [2, 3]}, "head": {"pooling": "max"}},
@@ -73,6 +78,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"decoder": BLOCKS},
         {"unit": "stream", "stream": {"length": 8}, "output": {"length": 20}},
     ),
+    "language_model-grouped": ("language_model", {"decoder": GROUPED}, {"unit": "line"}),
     "translate": ("translate", {"encoder": RNN, "decoder": {**RNN, "input_feeding": True}}, {}),
     "translate-before": (
         "translate",

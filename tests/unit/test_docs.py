@@ -27,6 +27,7 @@ RECIPES = sorted((PROJECT / "recipes").glob("*.toml"))
 UNTRAINED = {
     "transformer-base", "transformer-big",
     "gpt-1", "gpt-2", "gpt-2-medium", "gpt-2-large", "gpt-2-xl", "gpt-3",
+    "bert-base", "bert-large",
 }  # fmt: skip
 NAMES = {path.stem for path in RECIPES}
 

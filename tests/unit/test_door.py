@@ -20,7 +20,9 @@ from regard.errors import RecipeError
 from regard.recipe import config
 from regard.tasks import Prediction
 
-NAMES = ["compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train"]
+NAMES = [
+    "compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train", "word2vec",
+]  # fmt: skip
 WORDS = ["a", "dog", "runs", "two", "cats", "play", "in", "the", "snow"]
 BLOCKS = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 16}
 

@@ -412,3 +412,22 @@ def test_gpts_have_their_size(
     assert model.size() == pytest.approx(published, rel=0.01)
     assert recipe.task.stream.length == positions
     assert recipe.task.stream.across
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "layers", "dim"),
+    [("bert-base", 110e6, 12, 768), ("bert-large", 335e6, 24, 1024)],
+)
+def test_berts_have_their_size(name: str, published: float, layers: int, dim: int) -> None:
+    recipe = recipes.load(RECIPES / f"{name}.toml")
+    symbols = recipe.task.tokenizer.vocabulary
+    tokens = {"tokens": symbols, "outputs": symbols}
+    sizes = Sizes({"source": tokens, "next": {"outputs": 2}}, "source", "source", True)
+    with torch.device("meta"):
+        model = build(recipe.model, sizes)
+    block = attention_size(dim) + feedforward_size(dim, 4 * dim) + 2 * 2 * dim
+    embeddings = (symbols + 512 + 2) * dim + 2 * dim  # tokens, positions, segments, their norm
+    head = dim * dim + dim + 2 * dim + symbols  # a layer, its norm, a bias for each token
+    following = dim * dim + dim + 2 * dim + 2 + 1  # pooler, two labels, a temperature
+    assert model.size() == embeddings + layers * block + head + following
+    assert model.size() == pytest.approx(published, rel=0.01)

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.layers.position import Kind, Layout, PositionalEncoding, Rotary, sinusoid
+from regard.layers.position import (
+    Kind,
+    Layout,
+    PositionalEncoding,
+    Rotary,
+    Slowing,
+    sinusoid,
+)
 
 B, H, T, D, LIMIT = 2, 3, 5, 7, 11
 
@@ -157,3 +164,16 @@ def test_a_fraction_of_a_head_is_turned_by_rates_of_its_own() -> None:
     expected = Rotary(4, base=100.0)(x[..., :4], 2).flatten()
     torch.testing.assert_close(turned[:4], expected)
     assert float(turned[2]) == pytest.approx(3 * cos(0.2) - 4 * sin(0.2), abs=1e-6)
+
+
+def test_rates_are_slowed_down_by_hand() -> None:
+    """L = 2π · 10 positions turn 10, 2.5 and 0.5 times at rates 1, 1/4 and 1/20: the first stays,
+    the last is divided by f = 4, the middle one is half way between (s = (2.5 − 1) / 3)."""
+    rates = torch.tensor([1.0, 0.25, 0.05])
+    length = 2 * torch.pi * 10
+    slowed = Slowing("llama3", 4.0, length)(rates).tolist()
+    assert slowed == pytest.approx([1.0, 0.5 * 0.25 / 4 + 0.5 * 0.25, 0.05 / 4])
+    assert Slowing("linear", 4.0, 1)(rates).tolist() == pytest.approx([0.25, 0.0625, 0.0125])
+    x = torch.randn(1, 1, 1, 6)
+    linear = Rotary(6, slowing=Slowing("linear", 3.0, 1))(x, 6)
+    torch.testing.assert_close(linear, Rotary(6)(x, 2), rtol=1e-5, atol=1e-6)

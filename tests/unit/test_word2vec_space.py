@@ -1,5 +1,6 @@
 """Words as points: neighbours, analogies, agreement with people, pictures; verbs and Python."""
 
+import doctest
 import json
 import math
 import struct
@@ -13,7 +14,7 @@ from regard.data import vector_files, vectors
 from regard.errors import RecipeError, UserError
 from regard.word2vec import folder, judging, page, training
 from regard.word2vec.corpus import Source
-from regard.word2vec.settings import Settings
+from regard.word2vec.settings import Settings, made
 from regard.word2vec.space import Space
 
 # Two axes: royal, and female. Lengths differ, which no cosine sees.
@@ -238,6 +239,25 @@ def test_a_run_in_python(run):
     assert "5" in str(space) and "skip-gram" in str(space)
     with pytest.raises(RecipeError, match="has vectors of words, and no model"):
         regard.predict(run, ["a"])
+
+
+def test_the_example_of_python(tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("the cat sat .\nthe dog sat .\n" * 20)
+    monkeypatch.chdir(tmp_path)
+    text = regard.word2vec.__doc__
+    examples = doctest.DocTestParser().get_doctest(text, {"regard": regard}, "", None, None)
+    told: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(examples, out=told.append).failed == 0, "".join(told)
+    with pytest.raises(RecipeError, match=r"word2vec has no 'dims'; did you mean 'dim'\?"):
+        regard.word2vec("text.txt", to="other", dims=3)
+    assert not (tmp_path / "other").exists()
+
+
+def test_settings_have_the_rates_of_their_kind():
+    assert made(model="cbow").learning_rate == 0.05
+    assert made(model="cbow", learning_rate=0.03).learning_rate == 0.03
+    assert made(learning_rate=1e-5).min_learning_rate == 1e-5
 
 
 def test_a_run_is_exported_and_read_again(run, tmp_path, capsys):

@@ -6,10 +6,10 @@ A file here is called as `model_type` in a config.json is, and has
     ARCHITECTURE    the class of the transformers library that an export is loaded by
     NAMES       our name of each layer, and theirs; {n} is the number of a block
     ABSENT      patterns of their weights that decide nothing
+    SPECIAL     special tokens, by their keys, where a folder does not name them
     PREFIX      what their names begin with, where a folder may leave it out
     recipe      their settings ↦ the recipe's section `model`, and how long texts may be
     settings    the reverse, for an export: it refuses what the family does not have
-    special     keys of our tokenizer, and where their settings name such a token
 
 Names are those of layers: weight and bias, where there is one, go the same way.
 """
@@ -105,10 +105,9 @@ class Settings:
 
 def rotary(settings: Settings, fraction: float = 1.0) -> Table:
     """Rotary positions; newer configs have them in a table of their own."""
-    settings.refuse("rope_scaling")
     own = settings.inside("rope_parameters")
-    own.refuse("rope_type", "default")
-    base = own.real("rope_theta", settings.real("rope_theta", 10_000.0))
+    base = settings.real("rope_theta", settings.real("rotary_emb_base", 10_000.0))
+    base = own.real("rope_theta", base)
     share = settings.real("rotary_pct", settings.real("partial_rotary_factor", fraction))
     share = own.real("partial_rotary_factor", share)
     return {
@@ -116,7 +115,34 @@ def rotary(settings: Settings, fraction: float = 1.0) -> Table:
         "rotary_base": base,
         "rotary_fraction": share,
         "rotary_layout": "halves",
+        **_slowing(settings.inside("rope_scaling") if "rope_scaling" in settings.table else own),
     }
+
+
+def _slowing(own: Settings) -> Table:
+    """How rotary positions are slowed down."""
+    kind = own.table.get("rope_type", own.table.get("type", "default"))
+    if kind == "default":
+        return {}
+    if kind not in ("linear", "llama3"):
+        raise UserError(f"rope_type: {_shown(kind)} cannot be imported, only linear and llama3")
+    found: Table = {"rotary_scaling": kind, "rotary_factor": own.real("factor", 1.0)}
+    if kind == "llama3":
+        own.refuse("low_freq_factor", 1, 1.0)
+        own.refuse("high_freq_factor", 4, 4.0)
+        found["rotary_original"] = own.number("original_max_position_embeddings")
+    return found
+
+
+def rope_scaling(part: Any) -> Table:
+    """The reverse, for an export."""
+    if part.rotary_scaling == "none":
+        return {}
+    found = {"rope_type": part.rotary_scaling, "factor": part.rotary_factor}
+    if part.rotary_scaling == "llama3":
+        found |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        found["original_max_position_embeddings"] = part.rotary_original
+    return {"rope_scaling": found}
 
 
 def find(model_type: Any) -> Any:
@@ -144,12 +170,11 @@ def layers(
     for name in names:
         place, _, kind = name.rpartition(".")
         for pattern, where in patterns.items():
-            if found := pattern.fullmatch(name):  # a weight by itself
-                yield name, [_numbered(each, found) for each in where.names], where.form
-                break
-            if found := pattern.fullmatch(place):
-                theirs = [f"{_numbered(each, found)}.{kind}" for each in where.names]
-                others = [f"{each}.{kind}" for each in where.instead]
+            whole = pattern.fullmatch(name)  # a weight by itself
+            if found := whole or pattern.fullmatch(place):
+                end = "" if whole else f".{kind}"
+                theirs = [_numbered(each, found) + end for each in where.names]
+                others = [each + end for each in where.instead]
                 if others and theirs[0] not in there:
                     theirs = [each for each in others if each in there][:1] or theirs
                 yield name, theirs, where.form
@@ -168,7 +193,8 @@ def ours(tensor: Tensor, form: str, heads: int) -> Tensor:
         case "transposed":
             return tensor.t() if tensor.ndim == 2 else tensor
         case "by_head":  # (H · 3 · K, …) → (3 · H · K, …)
-            return tensor.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+            apart = tensor.reshape(heads, 3, -1, *tensor.shape[1:])
+            return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return tensor[2:]
         case "flat":
@@ -182,7 +208,8 @@ def theirs(tensor: Tensor, form: str, heads: int) -> Tensor:
         case "transposed":
             return tensor.t() if tensor.ndim == 2 else tensor
         case "by_head":
-            return tensor.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
+            apart = tensor.reshape(3, heads, -1, *tensor.shape[1:])
+            return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return torch.cat([tensor.new_zeros(2, tensor.shape[1]), tensor])
         case "flat":

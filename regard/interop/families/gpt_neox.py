@@ -9,6 +9,7 @@ from regard.interop.families import (
     activation_name,
     layer,
     require,
+    rope_scaling,
     rotary,
     without_groups,
 )
@@ -28,6 +29,7 @@ NAMES = {
     "decoder.norm": layer("gpt_neox.final_layer_norm"),
     "head": layer("embed_out"),
 }
+SPECIAL: dict[str, str] = {}
 ABSENT = (
     r"gpt_neox\.layers\.\d+\.attention\.(masked_bias|bias|rotary_emb\.inv_freq)",
     r"gpt_neox\.rotary_emb\.inv_freq",
@@ -73,4 +75,5 @@ def settings(model: Any, limit: int) -> Table:
         "hidden_dropout": decoder.dropout,
         "rotary_pct": decoder.rotary_fraction,
         "rotary_emb_base": decoder.rotary_base,
+        **rope_scaling(decoder),
     }

@@ -3,7 +3,7 @@
 from typing import Any
 
 from regard.errors import UserError
-from regard.interop.families import Settings, Table, layer, require, rotary
+from regard.interop.families import Settings, Table, layer, require, rope_scaling, rotary
 
 TASK, ARCHITECTURE, PREFIX = "language_model", "LlamaForCausalLM", "model."
 BLOCK = "model.layers.{n}"
@@ -22,6 +22,7 @@ NAMES = {
     "decoder.norm": layer("model.norm"),
     "head": layer("lm_head"),
 }
+SPECIAL: dict[str, str] = {}
 ABSENT = (r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", r"lm_head\.weight")
 
 
@@ -77,4 +78,5 @@ def gated_settings(model: Any, limit: int, **wanted: Any) -> Table:
         "hidden_act": "silu",
         "rms_norm_eps": decoder.epsilon or 1e-6,
         "rope_theta": decoder.rotary_base,
+        **rope_scaling(decoder),
     }

@@ -42,12 +42,15 @@ NAMES = {
     },
 }
 POSITIONS = r"model\.(encoder|decoder)\.embed_positions\.weight"
+SPECIAL: dict[str, str] = {}
 ABSENT = (
     POSITIONS,
     r"model\.shared\.weight",
     r"model\.(encoder|decoder)\.embed_tokens\.weight",
     r"lm_head\.weight",
 )
+TABLE = 4096
+"""Positions whose sines are kept; those of later ones are computed when they are needed."""
 SINUSOID = POSITIONS
 """Older files hold the sinusoid itself; another table would be another model."""
 
@@ -83,7 +86,7 @@ def _stack(settings: Settings, side: str, positions: int) -> Table:
         "dropout": settings.real("dropout", 0.1, below=1),
         "feedforward_dropout": settings.real("activation_dropout", 0.0, below=1),
         "position": "sinusoidal",
-        "limit": positions,
+        "limit": min(positions, TABLE),
         "layout": "halves",
     }
 

@@ -14,9 +14,19 @@ NAMES = {
     "head.dense": layer("lm_head.dense"),
     "head.norm": layer("lm_head.layer_norm"),
     "head.weight": layer("lm_head.decoder.weight"),
-    "head.bias": layer("lm_head.bias"),
+    "head.bias": layer("lm_head.decoder.bias", instead=("lm_head.bias",)),
 }
-ABSENT = (r"roberta\.pooler\.dense\.(weight|bias)", r"lm_head\.decoder\.(weight|bias)")
+SPECIAL = {
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "mask_token": "<mask>",
+}
+ABSENT = (
+    r"roberta\.pooler\.dense\.(weight|bias)",
+    r"lm_head\.(decoder\.weight|decoder\.bias|bias)",
+)
 UNUSED = 2
 
 
