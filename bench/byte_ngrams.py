@@ -80,13 +80,13 @@ def bits(train: bytes, test: bytes, orders: range) -> dict[int, float]:
     lower = np.full(len(test), 1 / 256)
     found: dict[int, float] = {}
     before, asked_before = np.zeros(len(text), np.int64), np.zeros(len(test), np.int64)
-    shorter: Keys | None = None
+    shorter, shorter_asked = before, asked_before
     for order in orders:
         keys, asked = 256 * before + text, 256 * asked_before + asked_text
         kinds, first, ranks, counts = np.unique(
             keys, return_index=True, return_inverse=True, return_counts=True
         )
-        if shorter is not None:  # how many bytes stand before each string of the order below
+        if order > orders[0]:  # how many bytes stand before each string of the order below
             shorter_kinds, bytes_before = np.unique(shorter[first], return_counts=True)
             lower = Level.of(shorter_kinds, bytes_before).interpolate(shorter_asked, lower)
         found[order] = float(-np.log2(Level.of(kinds, counts).interpolate(asked, lower)).mean())
