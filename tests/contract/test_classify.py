@@ -258,8 +258,9 @@ def test_labels_that_cannot_be_learnt_or_scored(trained: Predictor, folder: Path
     write(tmp_path / "odd.tsv", [("mixed", "so so"), ("praise", "great")])
     made = table(folder, labels={"unseen": "wrong"}) | {"held_out": {}}
     made["data"] |= {"train": [str(tmp_path / "odd.tsv")]}
+    begun = made | {"model": made["model"] | {"weights": str(trained.run.folder)}}
     with pytest.raises(UserError, match=r"odd.tsv:1: the label 'mixed' was never seen[^;]*$"):
-        Run.create(tmp_path / "run", from_table(made), trained.run)
+        Run.create(tmp_path / "run", from_table(begun))
     write(tmp_path / "odd.tsv", [("mixed", "so so"), ("so", "great")])
     made["data"] |= {"train": ["train.tsv"], "validation": [str(tmp_path / "odd.tsv")]}
     with pytest.raises(UserError, match=r"data\.validation: training saw the labels of none"):

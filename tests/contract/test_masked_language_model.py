@@ -17,6 +17,7 @@ from regard.train.checkpoint import Checkpoint
 from regard.types import Position
 
 BLOCKS = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 32, "dropout": 0.0}
+PRE = {"norm": "pre", "position": "learned"}
 COLOURS = {"sky": "blue", "grass": "green", "snow": "white", "blood": "red"}
 
 
@@ -62,9 +63,12 @@ def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Predictor
     sections = {
         "windows": {"length": 24},
         "masking": {"fraction": 0.2},
-        "model": {"dim": 32, "encoder": {**BLOCKS, "feedforward": 64}},
-        "train": {"updates": 250, "validate_every": 125, "optimizer": {"learning_rate": 0.01}},
-    }
+        "model": {"dim": 32, "encoder": {**BLOCKS, "feedforward": 64, **PRE}},
+        "train": {
+            "updates": 250, "validate_every": 125, "optimizer": {"learning_rate": 0.01},
+            "schedule": {"kind": "linear", "warmup": 20},
+        },
+    }  # fmt: skip
     return front.train(table(folder, **sections), to=tmp_path_factory.mktemp("run") / "run")
 
 

@@ -132,6 +132,33 @@ def test_an_export_runs_alone_and_says_the_same(name: str, tmp_path: Path):
     assert len({*said}) > 1, "one answer for all would hide much"
 
 
+BLANKS = [
+    "two [MASK] play",
+    "",
+    "[MASK] man sits in the [MASK] and runs",
+    "a [MASK]!",
+    "a dog runs [SEP] two dogs [MASK]",
+    "nothing to fill in",
+]
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "character"])
+@pytest.mark.parametrize("segments", [0, 2])
+def test_blanks_are_filled_alone(kind: str, segments: int, tmp_path: Path):
+    model = {"encoder": BLOCKS, "input": {"segments": segments}}
+    keys = {"tokenizer": {"kind": kind, "vocabulary": 300}}
+    run = small_runs.create("masked_language_model", model, tmp_path / "run", **keys)
+    found = shipping.export(run, tmp_path / "shipped")
+    assert found.same == found.inputs > 0 and found.difference < 1e-4
+    given = "".join(f"{line}\n" for line in BLANKS)
+    said = alone_program(tmp_path / "shipped", given).split("\n")[:-1]
+    outputs = list(front.Predictor(run).predictions(BLANKS))
+    assert [line.count("|") for line in said] == [max(0, len(p.masks) - 1) for p in outputs]
+    for line, made in zip(said, outputs, strict=True):
+        best = [blank.split(",")[0].split(" ")[0] for blank in line.split(" | ") if blank]
+        assert best == [words[0]["word"] for words in made.masks]
+
+
 def test_a_folder_says_what_it_is(tmp_path: Path):
     run = made("classify", tmp_path / "run")
     found = shipping.export(run, tmp_path / "shipped")
