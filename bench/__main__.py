@@ -41,7 +41,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "bert": bert.train,
     "generate": gpt.generate,
     "ngrams": ngrams.ngrams,
-    "byte-ngrams": byte_ngrams.byte_ngrams,
+    "byte_ngrams": byte_ngrams.byte_ngrams,
     "scaling": scaling.scaling,
     "busy": busy.busy,
     "decode": decoding.decode,
@@ -91,7 +91,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="a folder with multi30k in it (lstm: and imdb; word2vec: imdb, wordsim); "
         "the catalogue's otherwise",
     )
-    parser.add_argument("--recipe", help="byte-ngrams: of a language model, if not imdb-gpt")
+    parser.add_argument("--recipe", help="byte_ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument("--only", help="defaults: names of data sets, with commas between")

@@ -8,8 +8,8 @@ places, N₃₊ in three or more; p₀ = 1 / 256. In all orders but the highest,
 bytes that stand before a string, not its places. D comes from the numbers of strings of one to four
 (Chen and Goodman 1999, section 3).
 
-A string of n ≤ 8 bytes is a number, so that a model is sorted rows of numbers, and to ask for many
-probabilities a few searches in them.
+A string h y is a number, 256 · (the rank of h among all strings of its length) + y, so that a model
+of any order is sorted rows of numbers, and to ask for many probabilities a few searches in them.
 """
 
 import argparse
@@ -24,21 +24,11 @@ from regard.data.readers import Report
 from regard.recipe.config import load
 from regard.tasks import language_model
 
-MOST = 8
-"""Bytes of a number of 64 bits."""
+MOST = 12
+"""The highest order."""
 RECIPE = "imdb-gpt"
-Keys = NDArray[np.uint64]
+Keys = NDArray[np.int64]
 Counts = NDArray[np.int64]
-
-
-def strings(text: NDArray[np.uint8], length: int) -> Keys:
-    """The string of `length` bytes that ends at each place, as a number; zeros stand before the
-    text."""
-    found = np.zeros(len(text), np.uint64)
-    for back in reversed(range(length)):
-        found <<= np.uint64(8)
-        found[back:] |= text[: len(text) - back]
-    return found
 
 
 class Level(NamedTuple):
@@ -67,9 +57,9 @@ class Level(NamedTuple):
         """p of the last byte of each string, after the bytes before it."""
         place = np.searchsorted(self.keys, asked)
         there = self.keys[np.minimum(place, len(self.keys) - 1)] == asked
-        before = asked & ~np.uint64(255)
+        before = asked & ~255
         first = np.searchsorted(self.keys, before)
-        last = np.searchsorted(self.keys, before | np.uint64(255), side="right")
+        last = np.searchsorted(self.keys, before | 255, side="right")
         total, ones, twos = (each[last] - each[first] for each in self.sums)
         more = last - first - ones - twos
         count = np.where(there, self.sums[0][place + there] - self.sums[0][place], 0)
@@ -84,25 +74,34 @@ def _sums(counts: Any) -> Counts:
 
 
 def bits(train: bytes, test: bytes, orders: range) -> dict[int, float]:
-    """Bits per byte of a text, for models of each order."""
-    text = np.frombuffer(train, np.uint8)
-    # What was learnt from stands before what is scored.
-    asked_text = np.frombuffer(train[-MOST:] + test, np.uint8)
+    """Bits per byte of a text that follows what was learnt from, for models of each order from 1
+    on."""
+    text, asked_text = (np.frombuffer(each, np.uint8).astype(np.int64) for each in (train, test))
     lower = np.full(len(test), 1 / 256)
     found: dict[int, float] = {}
-    keys, counts = np.unique(strings(text, 1), return_counts=True)
+    before, asked_before = np.zeros(len(text), np.int64), np.zeros(len(test), np.int64)
+    shorter, shorter_asked = before, asked_before
     for order in orders:
-        asked = strings(asked_text, order)[MOST:]
-        chances = Level.of(keys, counts).interpolate(asked, lower)
-        found[order] = float(-np.log2(chances).mean())
-        if order + 1 not in orders:
-            break
-        longer, times = np.unique(strings(text, order + 1), return_counts=True)
-        mask = np.uint64(256**order - 1)
-        kinds = np.unique(longer & mask, return_counts=True)
-        lower = Level.of(*kinds).interpolate(asked, lower)
-        keys, counts = longer, times
+        keys, asked = 256 * before + text, 256 * asked_before + asked_text
+        kinds, first, ranks, counts = np.unique(
+            keys, return_index=True, return_inverse=True, return_counts=True
+        )
+        if order > orders[0]:  # how many bytes stand before each string of the order below
+            shorter_kinds, bytes_before = np.unique(shorter[first], return_counts=True)
+            lower = Level.of(shorter_kinds, bytes_before).interpolate(shorter_asked, lower)
+        found[order] = float(-np.log2(Level.of(kinds, counts).interpolate(asked, lower)).mean())
+        shorter, shorter_asked = keys, asked
+        before, asked_before = _after(kinds, ranks, asked)
     return found
+
+
+def _after(kinds: Keys, ranks: Counts, asked: Keys) -> tuple[Counts, Counts]:
+    """The rank of the string before each place of both texts; one that is new has none."""
+    place = np.searchsorted(kinds, asked)
+    seen = kinds[np.minimum(place, len(kinds) - 1)] == asked
+    found = np.where(seen, place, len(kinds) + 1)
+    first, ends = np.array([len(kinds)]), ranks[-1:]
+    return np.concatenate([first, ranks[:-1]]), np.concatenate([ends, found[:-1]])
 
 
 def byte_ngrams(options: argparse.Namespace) -> dict[str, Any]:

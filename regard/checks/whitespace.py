@@ -21,7 +21,8 @@ LINES = 0.01
 Place = tuple[str, str]
 Counts = dict[Place, Counter[bool]]
 """How often whitespace is another than U+0020, and how often not, by place."""
-BLANK = re.compile(r"(?<=\S)\s(?=\S)")
+BLANK = re.compile(r"(?=(\S\s\S))")
+"""A character, whitespace, a character: each may be the first of the next, too."""
 
 
 def check(parts: Sequence[Part]) -> Iterator[Finding]:
@@ -36,7 +37,7 @@ def check(parts: Sequence[Part]) -> Iterator[Finding]:
             n
             for n, line in enumerate(side.lines)
             if not odd[part.name].isdisjoint(line)
-            and any(other and place in mixed for place, other in _places(line))
+            and any(t[1] != " " and _place(t) in mixed for t in BLANK.findall(line))
         ]
         if len(hit) > LINES * len(part):
             names = ", ".join(f"U+{ord(c):04X}" for c in sorted(odd[part.name])[:5])
@@ -51,10 +52,8 @@ def _odd(side: Side) -> set[str]:
     return {c for c in alphabet if c != " " and unicodedata.category(c) == "Zs"}
 
 
-def _places(line: str) -> Iterator[tuple[Place, bool]]:
-    for blank in BLANK.finditer(line):
-        before, after = line[blank.start() - 1], line[blank.end()]
-        yield (_class(before), _class(after)), blank[0] != " "
+def _place(three: str) -> Place:
+    return _class(three[0]), _class(three[2])
 
 
 def _class(character: str) -> str:
@@ -62,10 +61,12 @@ def _class(character: str) -> str:
 
 
 def _counts(side: Side) -> Counts:
-    counts: Counts = {}
+    seen: Counter[str] = Counter()
     for line in side.lines:
-        for place, other in _places(line):
-            counts.setdefault(place, Counter())[other] += 1
+        seen.update(BLANK.findall(line))
+    counts: Counts = {}
+    for three, count in seen.items():
+        counts.setdefault(_place(three), Counter())[three[1] != " "] += count
     return counts
 
 

@@ -293,6 +293,7 @@ def inspect(
     without_head: Sequence[str] = (),
     heads: bool = False,
     sentences: int = 200,
+    word: str = "",
     target: str | None = None,
     length: int = 20,
     beams: int | None = None,
@@ -315,6 +316,7 @@ def inspect(
         without_head: Heads to switch off: KIND.LAYER.HEAD.
         heads: Survey all attention heads, over so many `sentences` of the validation part.
         sentences: For that survey.
+        word: Show how alike the vectors of this word are in the texts, layer by layer.
         target: Take this for the output, instead of what the model would say.
         length: Tokens that a language model goes on for.
         beams: Hypotheses that beam search keeps.
@@ -329,7 +331,7 @@ def inspect(
     streams.check_place(Path(output))
     options = report.Options(
         checkpoint=checkpoint, replay=replay, target=target, length=length,
-        without_heads=tuple(without_head), beams=beams, device=device,
+        without_heads=tuple(without_head), beams=beams, device=device, word=word,
         sentences=sentences if heads else 0,
     )  # fmt: skip
     opened = [Run(Path(each)) for each in (run, *compare)]

@@ -44,16 +44,19 @@ class Plan:
         """Whether there is such a part."""
         return self.past.data.shares[part] > 0
 
-    def prepare(self, folder: Path, base: Path | None, check: Check | None = None) -> Report:
-        """Read the series, standardise it by its training part or as the run `base` does."""
+    def prepare(
+        self, folder: Path, given: Mapping[str, Field] | None = None, check: Check | None = None
+    ) -> Report:
+        """Read the series, standardise it by its training part or as another run does, which has
+        `given` its fields."""
         if check is not None:
             check({})
         report = Report()
         found = self.past.scanned.accepted(report)
         self._suffices(len(found.values))
         fitted = self.past.fit([found])
-        if base is not None:
-            fitted = fitted.in_unit_of(base)
+        if given and "past" in given:
+            fitted = fitted.in_unit_of(given["past"])
         # The test part stays where it is.
         learnt = replace(found, values=found.values[: fitted.standard.parts["validation"][1]])
         fitted.standard.apply(learnt.values, self.past.data.path)  # refuses what is too far off

@@ -149,11 +149,14 @@ class Field(Base):
         (found,) = values
         return replace(self, learnt=Standard.fit(found, self.data.bounds(len(found.values))))
 
-    def in_unit_of(self, folder: Path) -> "Field":
-        """The same with mean and deviation of a given run, whose model is trained on."""
-        own, other = self.standard, Standard.load(folder)
+    def in_unit_of(self, given: "Field") -> "Field":
+        """The same with mean and deviation of a run whose model is trained on."""
+        own, other = self.standard, given.standard
         if other.names != own.names:
-            raise RecipeError(f"data.variables: {folder} has {', '.join(other.names)}")
+            raise RecipeError(
+                f"data.variables: {', '.join(own.names)} here, and {', '.join(other.names)} in the "
+                "run whose weights it begins with"
+            )
         return replace(self, learnt=replace(other, parts=own.parts, step=own.step))
 
     def load(self, folder: Path) -> "Field":

@@ -52,9 +52,9 @@ class Input(nn.Module):
     def _sums(self, buckets: Int[Tensor, "N M"]) -> Float[Tensor, "N D"]:
         if torch.onnx.is_in_onnx_export():  # which has no bags
             return (F.embedding(buckets, self.table) * (buckets != NONE)[..., None]).sum(1)
-        return F.embedding_bag(
-            buckets, self.table, mode="sum", padding_idx=NONE, sparse=self.sparse
-        )
+        if self.sparse:  # whose bags are slow; the row of no n-gram is 0, and stays so
+            return F.embedding(buckets, self.table, padding_idx=NONE, sparse=True).sum(1)
+        return F.embedding_bag(buckets, self.table, mode="sum", padding_idx=NONE)
 
 
 def ngrams(source: Int[Tensor, "B S"], n: int, bits: int) -> Int[Tensor, "B S M"]:

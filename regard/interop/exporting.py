@@ -72,8 +72,13 @@ def family_of(run: Run) -> tuple[str, Table]:
     known = [name for name in families.known() if recipe.kind == families.find(name).TASK]
     if not known:
         raise UserError(f"{run.folder}: the task is {recipe.kind!r}, which no family there has")
-    for part in recipe.model.parts().values():
-        if part.kind not in ("transformer", "vocabulary", "masked", "tokens"):
+    for key, part in recipe.model.parts().items():
+        if not key.startswith("heads.") and part.kind not in (
+            "transformer",
+            "vocabulary",
+            "masked",
+            "tokens",
+        ):
             raise UserError(f"{run.folder}: no family there has a part of kind {part.kind!r}")
     head = recipe.model.head
     if recipe.kind == "language_model" and head is not None and head.config.bias:
@@ -118,7 +123,8 @@ def _about(name: str, family: Any, by: Tokenizer, run: Run) -> Table:
 def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]]:
     """Their names and tensors."""
     parts = run.recipe.model.parts()
-    own = dict(model.named_parameters())
+    # Further heads, as BERT's for next sentences, are left out.
+    own = {n: p for n, p in model.named_parameters() if not n.startswith("heads.")}
     for name, places, form in families.layers(family, iter(own)):
         part = parts[
             "decoder" if name.startswith("decoder.") or "encoder" not in parts else "encoder"
@@ -131,7 +137,8 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
         if sizes and config.position == "rotary" and config.rotary_layout == "interleaved":
             tensor = _in_halves(tensor, sizes, config, run.recipe.model.dim)
         tensor = families.theirs(tensor, form, config.heads)
-        several = tensor.split(sizes if sizes and len(places) == 3 else len(tensor) // len(places))
+        rows = sizes if sizes and len(places) == 3 else len(tensor) // len(places)
+        several = torch.split(tensor, rows)
         if name in family.NAMES:  # a weight by itself, which they have under all of its names
             places = [*places, *family.NAMES[name].instead]
             several = (tensor,) * len(places)
@@ -152,7 +159,7 @@ def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tenso
     width = dim // config.heads
     turned = turned_numbers(width, config.rotary_fraction)
     order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, width)]
-    query, key, value = tensor.split(sizes)
+    query, key, value = torch.split(tensor, sizes)
     query, key = (each.unflatten(0, (-1, width))[:, order].flatten(0, 1) for each in (query, key))
     return torch.cat([query, key, value])
 
@@ -181,7 +188,8 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
 def _difference(model: Model, folder: Path, length: int) -> float:
     """max |logit − logit′| of the original and of what is read again, for random tokens."""
     again = importing.read(folder).model()
-    outputs = len(model.head.weight)
+    head: Any = model.head
+    outputs = len(head.weight)
     chance = torch.Generator().manual_seed(1)
     tokens = torch.randint(outputs, (ROWS, length), generator=chance)
     with torch.inference_mode():

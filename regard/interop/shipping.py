@@ -89,6 +89,8 @@ def ship(
             what = "shortlist" if shortlist else "quantization"
             raise RecipeError(f"{what}: a folder of Hugging Face is in float32; leave it out")
         near = as_huggingface(run, folder, checkpoint)
+        if further := ", ".join(run.recipe.model.heads):
+            warnings.append(f"it has no head {further}: its family has one head alone")
         return Export(
             to=to, said=str(near), parity=near._asdict(), cost=None, warnings=tuple(warnings)
         )

@@ -4,6 +4,7 @@ tokenizer.json is used as it is. A Marian model often has source.spm, target.spm
 its place, of which the same is made (sentencepiece.py).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +32,11 @@ class Cut:
         return self.texts.get(side) or self.texts[""]
 
 
-def read(folder: Folder, settings: Settings) -> Cut:
-    """The tokenizer of a folder, checked."""
+def read(folder: Folder, settings: Settings, usual: Mapping[str, str]) -> Cut:
+    """The tokenizer of a folder, checked; `usual` are special tokens that a family has, where a
+    folder does not say so."""
     rows = settings.number("vocab_size")
-    said = folder.table("special_tokens_map.json", needed=False)
+    said = dict(usual) | folder.table("special_tokens_map.json", needed=False)
     said |= folder.table("tokenizer_config.json", needed=False)
     marian = settings.table.get("model_type") == "marian"
     path = folder.path / "tokenizer.json"

@@ -78,7 +78,7 @@ class MultiHeadAttention(nn.Module):
         """G."""
         self.cross = cross
         shared = dim // heads * self.groups
-        self.sizes = (dim, shared, shared)
+        self.sizes = [dim, shared, shared]
         """Of queries, keys and values."""
         if cross:
             self.query = Linear(dim, dim, bias=bias)

@@ -130,14 +130,13 @@ def _with_memory(
 
 
 def _linear(layer: Linear) -> Map:
-    """One row is multiplied as fast by the weight as it is; several, if it is large, are not."""
+    """A large weight is prepared for the few rows of a step, unless it is made of others."""
     if (packed := layer.packed) is not None:
         return lambda x: int8.product(x, packed)
     weight, bias = layer.effective, layer.bias
-    plain = _product(weight.t(), bias)
     if weight.numel() < LARGE or weight is not layer.weight:
-        return plain
-    return lambda x: plain(x) if len(x) == 1 else prepared_product(x, weight, bias)
+        return _product(weight.t(), bias)
+    return lambda x: prepared_product(x, weight, bias)
 
 
 def _product(table: Float[Tensor, "I O"], bias: Float[Tensor, "O"] | None) -> Map:

@@ -75,7 +75,7 @@ def _taken(table: Table, task: ModuleType, base: Any, place: str) -> Iterator[tu
     there = base.model.parts()
     for key, room in _keys(task, there):
         own = _own(table, key)
-        if own.get("weights"):  # another run's, or none
+        if own.get("weights", "") not in ("", place, f"{place}:decoder"):  # another run's, or none
             continue
         if key in there:
             if room == "heads" and not _predicts_alike(key, there[key].kind, own, task):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.layers.draws import seeded
-from regard.train import memory
+from regard.train import memory, rows
 from regard.train.group import Group
 from regard.train.job import Job
 from regard.train.team import SharedDraws, Team
@@ -124,7 +124,7 @@ def _sum_gradients(job: Job) -> None:
         parameters[name].grad = total
     for parameter in parameters.values():
         if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
+            parameter.grad = rows.coalesced(parameter.grad)
     if job.scale != 1:
         torch._foreach_div_(_gradients(job), job.scale)
 

@@ -52,10 +52,11 @@ class _Rows(torch.optim.Optimizer):
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
         state["step"] += 1
+        before = parameter[rows]
         apart = isinstance(self, torch.optim.AdamW)
         step, rate, decay = float(state["step"]), group["lr"], group["weight_decay"]
         if decay and not apart:
-            g = g.add(parameter[rows], alpha=decay)
+            g = g.add(before, alpha=decay)
         m = g
         if beta1:
             m = state["exp_avg"][rows].lerp_(g, 1 - beta1)
@@ -65,8 +66,8 @@ class _Rows(torch.optim.Optimizer):
         scale = v.div_(1 - beta2**step).sqrt_().add_(group["eps"])
         change = torch.div(m, scale).mul_(-rate / (1 - beta1**step))
         if decay and apart:
-            change.add_(parameter[rows], alpha=-rate * decay)
-        parameter.index_add_(0, rows, change)
+            change.add_(before, alpha=-rate * decay)
+        parameter.index_copy_(0, rows, change.add_(before))
 
 
 class RowsAdam(_Rows, torch.optim.Adam):

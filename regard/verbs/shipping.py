@@ -25,7 +25,7 @@ def import_(source: Positional[str], run: Positional[Path], *, json: Flag = Fals
     Examples:
       regard import ~/models/gpt2 runs/gpt2
       regard import EleutherAI/pythia-70m runs/pythia
-      regard predict runs/gpt2 "I went to the climbing gym and I"
+      regard import ./bert-base-uncased runs/bert --json
 
     Args:
         source: A folder with config.json, tokenizer.json and safetensors; or the name of one on the

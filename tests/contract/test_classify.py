@@ -23,7 +23,8 @@ from regard.train.checkpoint import Checkpoint
 from regard.types import Batch, Position
 from tests.fault import forger
 
-SMALL: dict[str, dict[str, Any]] = {"transformer": {"layers": 1, "heads": 2, "feedforward": 32}}
+BLOCKS = {"layers": 1, "heads": 2, "feedforward": 32}
+SMALL: dict[str, dict[str, Any]] = {"transformer": BLOCKS, "decoder": BLOCKS}
 """What the default of an encoder is too large for."""
 POOLINGS: list[Kind] = ["last", "ends", "class", "mean", "max", "attention"]
 FILLERS = ["the", "a", "film", "plot", "actor", "it", "was", "so", "and", "then"]
@@ -258,8 +259,9 @@ def test_labels_that_cannot_be_learnt_or_scored(trained: Predictor, folder: Path
     write(tmp_path / "odd.tsv", [("mixed", "so so"), ("praise", "great")])
     made = table(folder, labels={"unseen": "wrong"}) | {"held_out": {}}
     made["data"] |= {"train": [str(tmp_path / "odd.tsv")]}
+    begun = made | {"model": made["model"] | {"weights": str(trained.run.folder)}}
     with pytest.raises(UserError, match=r"odd.tsv:1: the label 'mixed' was never seen[^;]*$"):
-        Run.create(tmp_path / "run", from_table(made), trained.run)
+        Run.create(tmp_path / "run", from_table(begun))
     write(tmp_path / "odd.tsv", [("mixed", "so so"), ("so", "great")])
     made["data"] |= {"train": ["train.tsv"], "validation": [str(tmp_path / "odd.tsv")]}
     with pytest.raises(UserError, match=r"data\.validation: training saw the labels of none"):

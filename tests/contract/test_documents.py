@@ -184,3 +184,13 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, trained: Predictor):
         trained.predict(["k"], stop=["\ud800"])
     with pytest.raises(RecipeError, match="torch's"):
         Predictor(trained.run, quantization="int8", engine="ctranslate2")
+
+
+def test_it_can_be_looked_into(trained: Predictor, tmp_path: Path):
+    """A document of several lines: what is read is the whole of it, with one end."""
+    task: Any = trained.task
+    found = task.look(trained.model, DOCUMENTS[0], trained.search("greedy"), "", 9)
+    assert found.batch["target_out"].tolist() == [task.by.encode([DOCUMENTS[0]])[0]]
+    page = tmp_path / "page.html"
+    cli.main(["inspect", str(trained.run.folder), DOCUMENTS[0], "--output", str(page)])
+    assert page.read_text().lower().startswith("<!doctype html")

@@ -51,10 +51,8 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def ours(run: Run, tokens: torch.Tensor) -> torch.Tensor:
-    model = run.model()
     with torch.inference_mode():
-        hidden, _ = model.decode(tokens, model.decoder.start(None, len(tokens)))
-        return model.head.logits(hidden)
+        return importing.logits(run.model(), tokens)
 
 
 def test_the_logits_are_the_same(made: Any) -> None:

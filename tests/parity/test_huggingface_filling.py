@@ -105,6 +105,15 @@ def test_the_tokenizers_agree(made: Any) -> None:
         assert [by.named[s] for s in special] == [getattr(fast, name) for name in names]
 
 
+def test_special_tokens_need_not_be_named(made: Any, tmp_path: Path) -> None:
+    """Old folders, as the first BERT's, have no more than tokenizer.json."""
+    _, _, run = made
+    ship(run, tmp_path / "out", "huggingface")
+    (tmp_path / "out" / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    found = importing.read(tmp_path / "out").recipe.task.tokenizer
+    assert found == run.recipe.task.tokenizer
+
+
 def test_what_is_exported_says_the_same(made: Any, tmp_path: Path) -> None:
     model, fast, run = made
     found = ship(run, tmp_path / "out", "huggingface")

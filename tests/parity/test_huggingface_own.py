@@ -87,7 +87,8 @@ def test_a_run_of_our_own_is_loaded_there(shape: str, tmp_path: Path) -> None:
     with torch.inference_mode():
         ours = importing.logits(run.model(), tokens)
         torch.testing.assert_close(other(tokens).logits, ours, rtol=1e-4, atol=1e-4)
-    cut, by = transformers.AutoTokenizer.from_pretrained(tmp_path / "out"), run.task.by
+    cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    by = run.task.fields["target"].tokenizer
     for text in ("the quick fox", "größer 東京", " <end>, \t"):
         rows = by.encode([text])[0]
         assert cut(text)["input_ids"][-len(rows) :] == rows or "<end>" in text

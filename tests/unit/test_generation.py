@@ -47,7 +47,7 @@ class State:
 class Table(Model):
     """A language model: logits[last token]."""
 
-    device = torch.device("cpu")  # type: ignore[assignment]
+    device = torch.device("cpu")
 
     def __init__(self, by: Tokenizer, following: dict[str, dict[str, float]]) -> None:
         """p of what follows each token; "" is the end, which also stands before a text. What is

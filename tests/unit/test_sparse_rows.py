@@ -9,23 +9,24 @@ from torch import nn
 from regard.errors import RecipeError
 from regard.inputs import ngrams
 from regard.layers.embedding import Embedding
-from regard.train import job, optimizer, schedule
+from regard.train import job, optimizer, rows, schedule
 from regard.train.group import Group
 from regard.types import Batch, FieldSize
 
 
-def steps(rows, gradients, **options):
+def steps(which, gradients, **options):
     """A table of 3 rows after Adam with these gradients, some of which are of some rows."""
     table = nn.Parameter(torch.ones(3, 2))
-    made = optimizer.make(optimizer.Config(rows=rows, **options), [table])
+    made = optimizer.make(optimizer.Config(rows=which, **options), [table])
     for gradient in gradients:
         table.grad = gradient
         made.step()
     return table.detach(), made.state[table]
 
 
-def some(rows, values):
-    return torch.sparse_coo_tensor(torch.tensor([rows]), torch.tensor(values), (3, 2)).coalesce()
+def some(which, values):
+    found = torch.tensor([which]), torch.tensor(values)
+    return torch.sparse_coo_tensor(*found, (3, 2), check_invariants=True).coalesce()
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
@@ -59,6 +60,19 @@ def test_a_row_that_comes_later_is_corrected_by_the_number_of_updates():
         beta1=0.0, beta2=0.5, learning_rate=0.1,
     )  # fmt: skip
     assert table[2, 0].item() == pytest.approx(1 - 0.1 * math.sqrt(0.75 / 0.5))
+
+
+@pytest.mark.parametrize("size", [7, 7000])
+def test_each_row_stands_once(size):
+    """Row 5 was looked up twice: its sums are 1 + 3 and 2 + 4. By marks, and by sorting."""
+    values = torch.tensor([[1.0, 2.0], [10.0, 20.0], [3.0, 4.0]])
+    found = torch.sparse_coo_tensor(
+        torch.tensor([[5, 2, 5]]), values, (size, 2), check_invariants=True
+    )
+    once = rows.coalesced(found)
+    assert once.is_coalesced()
+    assert once._indices().tolist() == [[2, 5]]
+    assert once._values().tolist() == [[10, 20], [4, 6]]
 
 
 def test_gradients_of_lookups_are_the_same():

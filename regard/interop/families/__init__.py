@@ -6,10 +6,10 @@ A file here is called as `model_type` in a config.json is, and has
     ARCHITECTURE    the class of the transformers library that an export is loaded by
     NAMES       our name of each layer, and theirs; {n} is the number of a block
     ABSENT      patterns of their weights that decide nothing
+    SPECIAL     special tokens, by their keys, where a folder does not name them
     PREFIX      what their names begin with, where a folder may leave it out
     recipe      their settings ↦ the recipe's section `model`, and how long texts may be
     settings    the reverse, for an export: it refuses what the family does not have
-    special     keys of our tokenizer, and where their settings name such a token
 
 Names are those of layers: weight and bias, where there is one, go the same way.
 """

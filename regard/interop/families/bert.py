@@ -26,6 +26,13 @@ NAMES = {
     # Where the embedding is not tied, the bias is not either, and the other one is not used.
     "head.bias": layer(f"{HEAD}.decoder.bias", instead=(f"{HEAD}.bias",)),
 }
+SPECIAL = {
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "mask_token": "[MASK]",
+}
 ABSENT = (
     r"bert\.pooler\.dense\.(weight|bias)",
     r"cls\.seq_relationship\.(weight|bias)",
@@ -78,7 +85,8 @@ def encoder_settings(model: Any, segments: list[int]) -> Table:
     shape: Table = {"norm": "post", "normalisation": "layer", "bias": True, "activation": "gelu"}
     require("encoder", part, **shape, position="learned", embedding_norm=True)
     alike("input", model.input.config, segments=segments)
-    alike("head", model.head.config, transform=True, bias=True)
+    same = [part.epsilon, part.epsilon or 1e-5, 0.0 if part.epsilon == 1e-5 else part.epsilon]
+    alike("head", model.head.config, transform=True, bias=True, epsilon=same)
     return {
         "hidden_size": model.dim,
         "max_position_embeddings": part.limit,

@@ -3,6 +3,9 @@
 from typing import Any
 
 from regard.interop.families import Settings, Table, alike, layer, require, without_groups
+from regard.interop.families.bert import SPECIAL
+
+__all__ = ["ABSENT", "ARCHITECTURE", "NAMES", "PREFIX", "SPECIAL", "TASK", "recipe", "settings"]
 
 TASK, ARCHITECTURE, PREFIX = "masked_language_model", "DistilBertForMaskedLM", "distilbert."
 BLOCK = "distilbert.transformer.layer.{n}"

@@ -27,6 +27,7 @@ NAMES = {
     "decoder.norm": layer("transformer.ln_f"),
     "head": layer("lm_head"),
 }
+SPECIAL: dict[str, str] = {}
 ABSENT = (r"transformer\.h\.\d+\.attn\.(masked_)?bias", r"lm_head\.weight")
 
 

@@ -29,6 +29,7 @@ NAMES = {
     "decoder.norm": layer("gpt_neox.final_layer_norm"),
     "head": layer("embed_out"),
 }
+SPECIAL: dict[str, str] = {}
 ABSENT = (
     r"gpt_neox\.layers\.\d+\.attention\.(masked_bias|bias|rotary_emb\.inv_freq)",
     r"gpt_neox\.rotary_emb\.inv_freq",

@@ -22,6 +22,7 @@ NAMES = {
     "decoder.norm": layer("model.norm"),
     "head": layer("lm_head"),
 }
+SPECIAL: dict[str, str] = {}
 ABSENT = (r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", r"lm_head\.weight")
 
 

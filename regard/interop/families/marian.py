@@ -42,6 +42,7 @@ NAMES = {
     },
 }
 POSITIONS = r"model\.(encoder|decoder)\.embed_positions\.weight"
+SPECIAL: dict[str, str] = {}
 ABSENT = (
     POSITIONS,
     r"model\.shared\.weight",

@@ -3,9 +3,9 @@
 from typing import Any
 
 from regard.interop.families import Settings, Table
-from regard.interop.families.llama import ABSENT, NAMES, PREFIX, gated, gated_settings
+from regard.interop.families.llama import ABSENT, NAMES, PREFIX, SPECIAL, gated, gated_settings
 
-__all__ = ["ABSENT", "ARCHITECTURE", "NAMES", "PREFIX", "TASK", "recipe", "settings"]
+__all__ = ["ABSENT", "ARCHITECTURE", "NAMES", "PREFIX", "SPECIAL", "TASK", "recipe", "settings"]
 
 TASK, ARCHITECTURE = "language_model", "Qwen2ForCausalLM"
 

@@ -16,6 +16,13 @@ NAMES = {
     "head.weight": layer("lm_head.decoder.weight"),
     "head.bias": layer("lm_head.decoder.bias", instead=("lm_head.bias",)),
 }
+SPECIAL = {
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "mask_token": "<mask>",
+}
 ABSENT = (
     r"roberta\.pooler\.dense\.(weight|bias)",
     r"lm_head\.(decoder\.weight|decoder\.bias|bias)",
