@@ -187,7 +187,7 @@ class Filler:
 
     def _word(self, token: int, chance: float) -> dict[str, Any]:
         [piece] = self.field.tokenizer.pieces([token])
-        return {"word": piece.removeprefix("▁") or piece, "token": piece, "p": math.exp(chance)}
+        return {"word": word_of(piece), "token": piece, "p": math.exp(chance)}
 
     def follows(self, model: Model, batch: Batch) -> Float[Tensor, "B 2"]:
         """log p of: the second passage of each row follows the first, or is of another document."""
@@ -228,6 +228,12 @@ class Filler:
                 batch = make([rows[n] for n in chosen], chosen).to(model.device)
                 found |= zip(chosen, each(batch, chosen), strict=True)
         return [found[n] for n in range(len(rows))]
+
+
+def word_of(piece: str) -> str:
+    """A token without the blank before it, on one line: what cannot be printed by its number."""
+    word = piece.removeprefix("▁") or piece
+    return "".join(c if c.isprintable() else f"<{ord(c):02X}>" for c in word)
 
 
 def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
