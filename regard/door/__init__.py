@@ -199,8 +199,10 @@ def predict(
     Args:
         run: The run's folder, or what `regard.load` gave.
         inputs: A text, texts, or a file; of a run that forecasts, CSV or a file of it.
-        options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, seed,
-            prefixes, length, batch; and those of `regard.load`, for a run that is a folder.
+        options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, min_p,
+            repetition_penalty, stop, seed, prefixes, length, top (of words for a blank), batch; and
+            those of `regard.load`, for a run that is a folder. What a language model writes comes
+            as a stream from its `generate`, the words that may be next from its `next_words`.
     """
     from regard.door import results
 
