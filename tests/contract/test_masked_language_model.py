@@ -83,11 +83,8 @@ def test_it_learns_what_stands_around_a_blank(trained: Predictor):
     assert all(len(made.masks[0]) == 2 for made in found)
     [both] = trained.predictions(["see the [MASK] is red . so the snow is [MASK] ."])
     assert both.filled == "see the blood is red . so the snow is white ."
-<<<<<<< HEAD
     [parted] = trained.predictions(["see the [MASK] is red . [SEP] so the snow is [MASK] ."])
     assert len(parted.masks) == 2 and "[MASK]" not in parted.filled and " [SEP] " in parted.filled
-=======
->>>>>>> mlm
     right, wrong = trained.score(["so the sky is blue .", "so the sky is red ."])
     assert right["log_prob"] > wrong["log_prob"] + 1
 
@@ -104,11 +101,7 @@ def test_scores_are_those_of_validation(trained: Predictor):
 
 def test_the_command_gives_ranked_words(trained: Predictor, capsys: pytest.CaptureFixture[str]):
     run = str(trained.run.folder)
-<<<<<<< HEAD
     cli.main(["predict", run, "see the grass is [MASK] .", "--top", "3", "--json"])
-=======
-    cli.main(["predict", run, "so the grass is [MASK] .", "--top", "3", "--json"])
->>>>>>> mlm
     found = json.loads(capsys.readouterr().out)
     assert [len(words) for words in found["masks"]] == [3]
     assert found["masks"][0][0]["word"] == "green" and found["status"] == "ok"
