@@ -6,7 +6,7 @@ Arguments are those of the verbs; see docs/python.md. PyTorch is imported when o
 from collections.abc import Callable, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regard.door.words import word2vec as word2vec
 from regard.interop import Engine, Form, Quantization
@@ -54,7 +54,7 @@ def load(
         parts: A folder with parts of your own.
     """
     if (found := _space(run)) is not None:
-        return found
+        return cast("Predictor", found)  # words and their vectors, which have methods of their own
     from regard import front
 
     _add(parts)

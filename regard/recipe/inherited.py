@@ -132,7 +132,7 @@ def _settings(part: Any) -> Table:
 
 def _lay(table: Table, key: str, settings: Table, weights: str) -> None:
     """Put the settings of a part under what the recipe says of it."""
-    section: Table = table["model"]
+    section: Any = table["model"]
     for name in key.split("."):
         section = section.setdefault(name, {})
         if not isinstance(section, dict):

@@ -84,7 +84,8 @@ def test_it_learns_what_stands_around_a_blank(trained: Predictor):
     [both] = trained.predictions(["see the [MASK] is red . so the snow is [MASK] ."])
     assert both.filled == "see the blood is red . so the snow is white ."
     [parted] = trained.predictions(["see the [MASK] is red . [SEP] so the snow is [MASK] ."])
-    assert len(parted.masks) == 2 and "[MASK]" not in parted.filled and " [SEP] " in parted.filled
+    said = str(parted.filled)
+    assert len(parted.masks) == 2 and "[MASK]" not in said and " [SEP] " in said
     right, wrong = trained.score(["so the sky is blue .", "so the sky is red ."])
     assert right["log_prob"] > wrong["log_prob"] + 1
 
@@ -161,7 +162,8 @@ def test_each_epoch_hides_other_tokens(folder: Path, tmp_path: Path):
             targets += batches.at(place).targets
             place = batches.after(place)
         counts.append(targets)
-    tokens = sum(len(row) for row in run.task._stored("train").store.read_all("source"))
+    task: Any = run.task
+    tokens = sum(map(len, task._stored("train").store.read_all("source")))
     assert counts == pytest.approx([0.15 * tokens] * 2, rel=0.15)
 
 
