@@ -249,11 +249,12 @@ def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
 
 def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Float[Tensor, "N D"]:
     """States of the places where `hidden` is True, row by row."""
-    if model.input is None or not isinstance(model.encoder, Selective):
+    encoder: Any = model.encoder
+    if model.input is None or not isinstance(encoder, Selective):
         return states(model, batch)[hidden]
     places, real = places_of(hidden)
     with scope("encoder"):
-        return model.encoder.at(model.input(batch), places)[real]
+        return encoder.at(model.input(batch), places)[real]
 
 
 def _judged(
