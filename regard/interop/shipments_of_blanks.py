@@ -110,7 +110,7 @@ class Filled(Reader):
 
     @property
     def _strips(self) -> bool:
-        return bool(self.field.tokenizer.spaced) or self.recipe.task.tokenizer.kind == "word"
+        return bool(self.field.tokenizer.spaced or self.recipe.task.tokenizer.kind == "word")
 
     def stand_in(self, sessions: Sessions) -> Model:
         return stand_ins.StandIn(_Scores(sessions["model"], self.field), None, stand_ins.Given())
