@@ -135,7 +135,7 @@ class Block(nn.Module):
                     inside, past, number, bias, start=start, rotary=rotary
                 )
             else:
-                y, cache = self.attention(inside, bias, rotary=rotary, causal=bias is None)
+                y, cache = self.attention(inside, bias, rotary=rotary, causal=True)
         before, x = x, self.around_attention.leave(x, y)
         if state.memory:
             with scope("cross"):

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.layers import short_attention
+from regard.layers import causal_attention, short_attention
 from regard.layers.cache import Cache, Past
 from regard.layers.linear import Linear
 from regard.layers.position import Rotary
@@ -110,7 +110,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Cache]:
         """Self-attention of whole texts, and their keys and values. The mask may be what one adds
-        to the scores; `causal`: it is just the triangle."""
+        to the scores; `causal`: it is the triangle, or hides that, too."""
         short = rotary is None and self.groups == self.heads and _short(x, x.shape[1])
         packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
         query, key, value = self._apart(packed)
@@ -189,8 +189,11 @@ class MultiHeadAttention(nn.Module):
                 mask = mask == 0
             weights = probe("weights", attention_weights(query, key, mask))
             heads = probe("heads", weights @ value)  # (B, H, T, K)
+        elif causal and causal_attention.suits(query):
+            heads = causal_attention.causal_attention(query, key, value, mask)
         else:
-            heads = F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal)
+            alone = causal and mask is None
+            heads = F.scaled_dot_product_attention(query, key, value, mask, is_causal=alone)
         return heads.transpose(1, 2).flatten(2)
 
     def _attend_in_groups(
