@@ -114,11 +114,13 @@ def targets(counts: NDArray[np.int64], settings: Settings) -> tuple[kernel.Targe
     """How targets are found, and the most of a word."""
     if settings.loss == "hierarchical":
         paths = huffman.paths(counts)
-        nothing = (np.zeros(0, np.uint32), np.zeros(0, np.int32))
-        return kernel.Targets(*nothing, *paths), paths.longest
-    table = draws.alias(counts.astype(np.float64) ** draws.POWER)
-    empty = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return kernel.Targets(*table, *empty), settings.negatives + 1
+        none, other = np.zeros(0, np.uint32), np.zeros(0, np.int32)
+        found = kernel.Targets(none, other, paths.starts, paths.nodes, paths.labels)
+        return found, paths.longest
+    threshold, other = draws.alias(counts.astype(np.float64) ** draws.POWER)
+    starts, nodes = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    found = kernel.Targets(threshold, other, starts, nodes, np.zeros(0, np.float32))
+    return found, settings.negatives + 1
 
 
 def train(path: Path, show: Callable[[Record], None], tick: Tick) -> Progress:
