@@ -84,7 +84,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def example(task: str) -> str:
     """Something that a run of a task can read."""
-    return SERIES if task == "forecast" else f"two dogs play in the snow {' '.join(HOSTILE)}"
+    if task == "forecast":
+        return SERIES
+    who = "[MASK]" if task == "masked_language_model" else "dogs"
+    return f"two {who} play in the snow {' '.join(HOSTILE)}"
 
 
 def make(kind: str, folder: Path, updates: tuple[int, ...] = ()) -> Run:

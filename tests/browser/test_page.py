@@ -22,7 +22,7 @@ VIEWS = {
     "gru": COMMON | {"attention", "alignment", "beam"},
     "causal": COMMON | {"attention", "beam", "lens", "positions"},
     "classifier": COMMON | {"attention", "lens", "positions", "pooling"},
-    "filler": COMMON | {"attention", "lens", "positions"},
+    "filler": COMMON | {"blanks", "attention", "lens", "positions"},
     "tagger": COMMON | {"transitions"},
     "forecaster": COMMON - {"tokens", "embeddings"} | {"numbers", "attention", "lens", "positions"},
 }
@@ -241,3 +241,12 @@ def _busy(session: Any) -> float:
     """Seconds of processor time of the page's main thread: what others do does not count."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return float(next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
+
+
+def test_blanks_show_ranked_words(pages: Callable[[str], Path], opened: Opened):
+    page = opened(pages("filler"))
+    show(page, "blanks")
+    assert len(page.query_selector_all("#panel mark.blank")) == 1
+    shown = page.query_selector_all("#panel section.blank .figure")
+    chances = [float(each.inner_text().rstrip(" %")) for each in shown]
+    assert len(chances) == 10 and chances == sorted(chances, reverse=True)
