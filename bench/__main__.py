@@ -18,6 +18,7 @@ from bench import (
     decoding,
     defaults,
     gpt,
+    labels,
     machine,
     ngrams,
     preparing,
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "prepare": preparing.prepare,
     "defaults": defaults.defaults,
     "word2vec": word2vec.word2vec,
+    "labels": labels.labels,
     "bag": bag.bag,
 }
 
@@ -94,10 +96,16 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--recipe", help="byte_ngrams: of a language model, if not imdb-gpt")
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
-    parser.add_argument("--only", help="defaults: names of data sets, with commas between")
-    parser.add_argument("--runs", default="runs/defaults", help="defaults: where the runs go")
-    parser.add_argument("--to", default="docs/images", help="scaling: where the picture goes")
+    parser.add_argument(
+        "--only", help="defaults: names of data sets, labels: ways to begin, with commas between"
+    )
+    parser.add_argument("--runs", help="defaults, labels: where the runs go; runs/NAME otherwise")
+    parser.add_argument("--from", dest="base", default="runs", help="labels: the runs begun from")
+    parser.add_argument(
+        "--to", default="docs/images", help="scaling, labels: where the picture goes"
+    )
     options = parser.parse_args(arguments)
+    options.runs = options.runs or f"runs/{options.name}"
     if options.name not in BENCHMARKS:
         near = difflib.get_close_matches(options.name, BENCHMARKS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(BENCHMARKS))}"

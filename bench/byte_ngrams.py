@@ -82,26 +82,30 @@ def bits(train: bytes, test: bytes, orders: range) -> dict[int, float]:
     before, asked_before = np.zeros(len(text), np.int64), np.zeros(len(test), np.int64)
     shorter, shorter_asked = before, asked_before
     for order in orders:
-        keys, asked = 256 * before + text, 256 * asked_before + asked_text
+        # Of the learnt text, those places alone that have so many bytes before them.
+        keys, asked = (
+            256 * before + text[len(text) - len(before) :],
+            256 * asked_before + asked_text,
+        )
         kinds, first, ranks, counts = np.unique(
-            keys[order - 1 :], return_index=True, return_inverse=True, return_counts=True
+            keys, return_index=True, return_inverse=True, return_counts=True
         )
         if order > orders[0]:  # how many bytes stand before each string of the order below
-            shorter_kinds, bytes_before = np.unique(shorter[order - 1 :][first], return_counts=True)
+            shorter_kinds, bytes_before = np.unique(shorter[1:][first], return_counts=True)
             lower = Level.of(shorter_kinds, bytes_before).interpolate(shorter_asked, lower)
         found[order] = float(-np.log2(Level.of(kinds, counts).interpolate(asked, lower)).mean())
         shorter, shorter_asked = keys, asked
-        before, asked_before = _after(order, kinds, ranks, asked)
+        before, asked_before = _after(kinds, ranks, asked)
     return found
 
 
-def _after(order: int, kinds: Keys, ranks: Counts, asked: Keys) -> tuple[Counts, Counts]:
-    """The rank of the string before each place of both texts; one that is new has none."""
+def _after(kinds: Keys, ranks: Counts, asked: Keys) -> tuple[Counts, Counts]:
+    """The rank of the string before each place of both texts; one that is new has none, and the
+    first place of the learnt text has no such string."""
     place = np.searchsorted(kinds, asked)
     seen = kinds[np.minimum(place, len(kinds) - 1)] == asked
     found = np.where(seen, place, len(kinds) + 1)
-    none = np.full(order, len(kinds))  # nor have the first places of all
-    return np.concatenate([none, ranks[:-1]]), np.concatenate([ranks[-1:], found[:-1]])
+    return ranks[:-1], np.concatenate([ranks[-1:], found[:-1]])
 
 
 def byte_ngrams(options: argparse.Namespace) -> dict[str, Any]:

@@ -7,8 +7,8 @@ Each way of beginning has a recipe in bench/labels: from nothing (scratch), from
 
     python -m bench labels --runs ../runs/labels --from ../runs
 
-A run that is there is not made again, so that the table can be made in several evenings. `--from` is
-the folder with the runs that are begun from: imdb-vectors, imdb-elmo, imdb-mlm.
+A run that is there is not made again, so that the table can be made in several evenings. `--from`
+is the folder with the runs that are begun from: imdb-vectors, imdb-elmo, imdb-mlm.
 """
 
 import argparse

@@ -335,6 +335,7 @@ def prepared(
     """The folder and the checked recipe of a new run, whose model begins with that of `start_from`,
     if it is given."""
     if start_from:
+        Run(Path(start_from))  # said by its own name if it is none
         overrides = [*overrides, f"model.weights={json.dumps(str(start_from))}"]
     if isinstance(recipe, dict):
         loaded = config.from_table(recipe, overrides)

@@ -187,7 +187,7 @@ class Filler:
 
     def _word(self, token: int, chance: float) -> dict[str, Any]:
         [piece] = self.field.tokenizer.pieces([token])
-        return {"word": piece.removeprefix("▁") or piece, "token": piece, "p": math.exp(chance)}
+        return {"word": word_of(piece), "token": piece, "p": math.exp(chance)}
 
     def follows(self, model: Model, batch: Batch) -> Float[Tensor, "B 2"]:
         """log p of: the second passage of each row follows the first, or is of another document."""
@@ -230,6 +230,12 @@ class Filler:
         return [found[n] for n in range(len(rows))]
 
 
+def word_of(piece: str) -> str:
+    """A token without the blank before it, on one line: what cannot be printed by its number."""
+    word = piece.removeprefix("▁") or piece
+    return "".join(c if c.isprintable() else f"<{ord(c):02X}>" for c in word)
+
+
 def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
     """One for each position."""
     memory = model.encode(batch)
@@ -243,11 +249,12 @@ def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
 
 def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Float[Tensor, "N D"]:
     """States of the places where `hidden` is True, row by row."""
-    if model.input is None or not isinstance(model.encoder, Selective):
+    encoder: Any = model.encoder
+    if model.input is None or not isinstance(encoder, Selective):
         return states(model, batch)[hidden]
     places, real = places_of(hidden)
     with scope("encoder"):
-        return model.encoder.at(model.input(batch), places)[real]
+        return encoder.at(model.input(batch), places)[real]
 
 
 def _judged(

@@ -6,7 +6,7 @@ Arguments are those of the verbs; see docs/python.md. PyTorch is imported when o
 from collections.abc import Callable, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regard.door.words import word2vec as word2vec
 from regard.interop import Engine, Form, Quantization
@@ -54,7 +54,7 @@ def load(
         parts: A folder with parts of your own.
     """
     if (found := _space(run)) is not None:
-        return found
+        return cast("Predictor", found)  # words and their vectors, which have methods of their own
     from regard import front
 
     _add(parts)
@@ -199,8 +199,10 @@ def predict(
     Args:
         run: The run's folder, or what `regard.load` gave.
         inputs: A text, texts, or a file; of a run that forecasts, CSV or a file of it.
-        options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, seed,
-            prefixes, length, batch; and those of `regard.load`, for a run that is a folder.
+        options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, min_p,
+            repetition_penalty, stop, seed, prefixes, length, top (of words for a blank), batch; and
+            those of `regard.load`, for a run that is a folder. What a language model writes comes
+            as a stream from its `generate`, the words that may be next from its `next_words`.
     """
     from regard.door import results
 

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer as Library, normalizers, processors
 
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.filling import SHOWN
+from regard.decoding.filling import SHOWN, word_of
 from regard.errors import UserError
 from regard.fields import masked
 from regard.fields.masked import MASK, SEP
@@ -80,8 +80,7 @@ class Filled(Reader):
 
     def assemble(self, files: Mapping[str, Path], path: Path) -> None:
         pieces = self.field.tokenizer.pieces(range(len(self.field.tokenizer)))
-        names = [piece.removeprefix("▁") or piece for piece in pieces]
-        add_names(files["model"], "words", names, "best")
+        add_names(files["model"], "words", [*map(word_of, pieces)], "best")
 
     @property
     def code(self) -> str:
@@ -111,7 +110,7 @@ class Filled(Reader):
 
     @property
     def _strips(self) -> bool:
-        return self.field.tokenizer.spaced or self.recipe.task.tokenizer.kind == "word"
+        return bool(self.field.tokenizer.spaced or self.recipe.task.tokenizer.kind == "word")
 
     def stand_in(self, sessions: Sessions) -> Model:
         return stand_ins.StandIn(_Scores(sessions["model"], self.field), None, stand_ins.Given())

@@ -177,9 +177,11 @@ class MultiHeadAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
     ) -> Float[Tensor, "B T D"]:
         if key.shape[1] < self.heads:
+            mask = None if mask is None else mask[:, :1]  # the same for all heads
+            if not causal and not watched():
+                return self._attend_in_groups(query, key, value, mask)
             times = self.heads // self.groups
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
-            mask = None if mask is None else mask[:, :1]  # the same for all heads
         if watched():
             if causal and mask is None:
                 mask = causal_mask(query.shape[2], key.shape[2], query.device)
@@ -193,6 +195,22 @@ class MultiHeadAttention(nn.Module):
             alone = causal and mask is None
             heads = F.scaled_dot_product_attention(query, key, value, mask, is_causal=alone)
         return heads.transpose(1, 2).flatten(2)
+
+    def _attend_in_groups(
+        self,
+        query: Float[Tensor, "B H T K"],
+        key: Float[Tensor, "B G S K"],
+        value: Float[Tensor, "B G S K"],
+        mask: Hides | None,
+    ) -> Float[Tensor, "B T D"]:
+        """The queries of a group ask as one long query: no key is copied."""
+        size, _, length, dim = query.shape
+        times = self.heads // self.groups
+        if mask is not None and mask.shape[2] > 1:
+            mask = mask.repeat(1, 1, times, 1)  # (B, 1, H/G · T, S)
+        long = query.reshape(size, self.groups, times * length, dim)
+        heads = F.scaled_dot_product_attention(long, key, value, mask)
+        return heads.reshape(size, self.heads, length, dim).transpose(1, 2).flatten(2)
 
     def _apart(self, packed: Float[Tensor, "B T Q"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K)."""

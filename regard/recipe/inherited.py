@@ -75,7 +75,7 @@ def _taken(table: Table, task: ModuleType, base: Any, place: str) -> Iterator[tu
     there = base.model.parts()
     for key, room in _keys(task, there):
         own = _own(table, key)
-        if own.get("weights"):  # another run's, or none
+        if own.get("weights", "") not in ("", place, f"{place}:decoder"):  # another run's, or none
             continue
         if key in there:
             if room == "heads" and not _predicts_alike(key, there[key].kind, own, task):
@@ -132,7 +132,7 @@ def _settings(part: Any) -> Table:
 
 def _lay(table: Table, key: str, settings: Table, weights: str) -> None:
     """Put the settings of a part under what the recipe says of it."""
-    section: Table = table["model"]
+    section: Any = table["model"]
     for name in key.split("."):
         section = section.setdefault(name, {})
         if not isinstance(section, dict):

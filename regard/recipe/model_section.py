@@ -7,6 +7,7 @@ ABSENT = ("decoder",)                        parts that a recipe may leave out: 
 """
 
 import dataclasses
+import difflib
 import re
 import types
 from collections.abc import Iterator, Mapping
@@ -93,7 +94,10 @@ def _part_or_none(
     if default != "none" and name not in getattr(task, "ABSENT", ()):
         who = task.__name__.rpartition(".")[2]
         raise RecipeError(f"{place.of(f'{key}.kind')}: {key}.kind: the task {who} needs one")
-    for other in given.keys() - {"kind"}:
+    others = sorted(given.keys() - {"kind"})
+    for other in difflib.get_close_matches("kind", others, 1) if "kind" not in given else ():
+        raise unknown(f"{key}.{other}", other, {"kind"}, place)
+    for other in others:
         full = f"{key}.{other}"
         raise RecipeError(f"{place.of(full)}: {full}: a part of kind 'none' has no keys")
     return None

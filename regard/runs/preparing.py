@@ -92,10 +92,7 @@ def is_interrupted(folder: Path) -> bool:
 def difference(folder: Path, now: Table) -> str | None:
     """What is not as it was when the run in `folder` was begun; None if all is."""
     try:
-        before = checked.read(folder / NAME)
-        checked.keys(before, NAME, KEYS | {"sha256"})
-        if before != checked.signed(before):
-            raise ValueError(f"{NAME} is damaged")
+        before = _noted(folder)
         files = checked.table(before["files"], "files")
     except (OSError, ValueError) as error:
         return str(error)
@@ -107,6 +104,15 @@ def difference(folder: Path, now: Table) -> str | None:
         if before[key] != now[key]:
             return f"{names.get(key, f'the version of {key}')} is another"
     return None
+
+
+def _noted(folder: Path) -> Table:
+    """What an earlier try noted."""
+    before = checked.read(folder / NAME)
+    checked.keys(before, NAME, KEYS | {"sha256"})
+    if before != checked.signed(before):
+        raise ValueError(f"{NAME} is damaged")
+    return before
 
 
 def is_worth_keeping(folder: Path) -> bool:
@@ -122,7 +128,7 @@ def recipe_of(folder: Path) -> Recipe:
     """That of a run that was never finished being made."""
     manifest.check_kinds(folder)
     try:
-        checked.read(folder / NAME)
+        _noted(folder)
         hidden = folder / manifest.HIDDEN_RECIPE
         if not hidden.is_file():
             raise ValueError(f"{hidden.name} is missing")

@@ -233,12 +233,12 @@ def _judged(found: "list[Agreement | Analogies]") -> None:
         display.columns(("pairs", "Spearman", "95 % interval", "p", "with vectors"), rows, ())
     for each in found:
         if not isinstance(each, Agreement):
-            rows = [
+            sections = [
                 (s.name, *_percent(s), f"{s.used:,} of {s.questions:,}")
                 for s in (*each.sections, each.total)
             ]
             header = (Path(each.file).name, "right (%)", "95 % interval", "with vectors")
-            display.columns(header, rows, ())
+            display.columns(header, sections, ())
 
 
 def _correlation(found: "Agreement") -> tuple[str, str, str]:

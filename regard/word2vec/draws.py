@@ -21,7 +21,8 @@ def keep(counts: NDArray[np.int64], threshold: float) -> NDArray[np.float64]:
     if not threshold:
         return np.ones(len(counts))
     part = threshold * counts.sum() / counts
-    return np.minimum(1.0, np.sqrt(part) + part)
+    found: NDArray[np.float64] = np.minimum(1.0, np.sqrt(part) + part)
+    return found
 
 
 def parts(chances: NDArray[np.float64]) -> NDArray[np.uint64]:

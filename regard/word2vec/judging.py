@@ -79,8 +79,9 @@ class Analogies:
 
     @property
     def total(self) -> Section:
-        sums = (sum(each[n] for each in self.sections) for n in (1, 2, 3))
-        return Section("total", *sums)
+        own = self.sections
+        questions, used = (sum(each.questions for each in own), sum(each.used for each in own))
+        return Section("total", questions, used, sum(each.right for each in own))
 
     def as_dict(self) -> dict[str, Any]:
         sections = [each.as_dict() for each in self.sections]

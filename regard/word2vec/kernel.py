@@ -45,7 +45,7 @@ OPTIONS = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 def inlined(function: Function) -> Function:
     """A function that becomes a part of what calls it: sizes known there are known here."""
-    return cast(Function, njit(inline="always", **OPTIONS)(function))
+    return cast(Function, cast(Any, njit)(inline="always", **OPTIONS)(function))
 
 
 def _sigmoids() -> NDArray[np.float32]:

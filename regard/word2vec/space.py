@@ -68,7 +68,8 @@ class Space(Shown):
     def directions(self) -> Vector:
         """(V, D) The vectors with length 1; that of nothing stays nothing."""
         lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
-        return self.vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        found: Vector = self.vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return found
 
     def number(self, word: str) -> int | None:
         """The row of a word as it is written, or else of its lower case."""
@@ -86,7 +87,7 @@ class Space(Shown):
 
     def vector(self, word: str) -> Vector:
         """(D,) of a word, to be changed by nobody."""
-        found = self.vectors[self.row(word)].view()
+        found: Vector = self.vectors[self.row(word)].view()
         found.flags.writeable = False
         return found
 

@@ -23,7 +23,7 @@ from regard.train.checkpoint import Checkpoint
 from regard.train.log import RECORDS, append
 from regard.train.progress import Progress
 from regard.word2vec import draws, folder as folders, huffman, kernel
-from regard.word2vec.corpus import Corpus
+from regard.word2vec.corpus import Corpus, Piece
 from regard.word2vec.folder import Folder
 from regard.word2vec.settings import Settings
 
@@ -31,6 +31,7 @@ Record = dict[str, Any]
 Tick = Callable[[int, float], None]
 """Called with the words so far, of all epochs, and the words per second of this epoch."""
 NAMES = ("inputs", "outputs")
+NOTHING = Piece(np.zeros(0, np.int32), np.zeros(0, np.int64), 0)
 
 
 class Tables(NamedTuple):
@@ -61,6 +62,7 @@ class Trainer:
         self.keep = draws.parts(draws.keep(counts, self.settings.subsample))
         self.targets, self.longest = targets(counts, self.settings)
         self.engine = kernel.piece(self.settings.dim)
+        self._run(NOTHING, Tables(*np.zeros((2, self.size, self.settings.dim), np.float32)), 0, 0)
 
     def epoch(
         self,
@@ -91,8 +93,13 @@ class Trainer:
 
     def _learn(self, epoch: int, number: int, tables: Tables) -> int:
         """One piece; how many words it has."""
-        piece, own = self.corpus.piece(number), self.settings
-        before = np.concatenate([[0], piece.ends[:-1]]) + piece.first + epoch * self.corpus.words
+        return self._run(self.corpus.piece(number), tables, epoch, number)
+
+    def _run(self, piece: Piece, tables: Tables, epoch: int, number: int) -> int:
+        """What is compiled; that it is takes some seconds once, which no epoch should count."""
+        own = self.settings
+        starts = np.concatenate([[0], piece.ends[:-1]])[: len(piece.ends)]
+        before = starts + piece.first + epoch * self.corpus.words
         done = before / (own.epochs * self.corpus.words)
         rates = own.learning_rate - (own.learning_rate - own.min_learning_rate) * done
         self.engine(
@@ -107,11 +114,13 @@ def targets(counts: NDArray[np.int64], settings: Settings) -> tuple[kernel.Targe
     """How targets are found, and the most of a word."""
     if settings.loss == "hierarchical":
         paths = huffman.paths(counts)
-        nothing = (np.zeros(0, np.uint32), np.zeros(0, np.int32))
-        return kernel.Targets(*nothing, *paths), paths.longest
-    table = draws.alias(counts.astype(np.float64) ** draws.POWER)
-    empty = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return kernel.Targets(*table, *empty), settings.negatives + 1
+        none, other = np.zeros(0, np.uint32), np.zeros(0, np.int32)
+        found = kernel.Targets(none, other, paths.starts, paths.nodes, paths.labels)
+        return found, paths.longest
+    threshold, other = draws.alias(counts.astype(np.float64) ** draws.POWER)
+    starts, nodes = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    found = kernel.Targets(threshold, other, starts, nodes, np.zeros(0, np.float32))
+    return found, settings.negatives + 1
 
 
 def train(path: Path, show: Callable[[Record], None], tick: Tick) -> Progress:

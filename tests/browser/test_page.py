@@ -22,6 +22,7 @@ VIEWS = {
     "gru": COMMON | {"attention", "alignment", "beam"},
     "causal": COMMON | {"attention", "beam", "lens", "positions"},
     "classifier": COMMON | {"attention", "lens", "positions", "pooling"},
+    "filler": COMMON | {"attention", "lens", "positions"},
     "tagger": COMMON | {"transitions"},
     "forecaster": COMMON - {"tokens", "embeddings"} | {"numbers", "attention", "lens", "positions"},
 }

@@ -23,7 +23,8 @@ from regard.train.checkpoint import Checkpoint
 from regard.types import Batch, Position
 from tests.fault import forger
 
-SMALL: dict[str, dict[str, Any]] = {"transformer": {"layers": 1, "heads": 2, "feedforward": 32}}
+BLOCKS = {"layers": 1, "heads": 2, "feedforward": 32}
+SMALL: dict[str, dict[str, Any]] = {"transformer": BLOCKS, "decoder": BLOCKS}
 """What the default of an encoder is too large for."""
 POOLINGS: list[Kind] = ["last", "ends", "class", "mean", "max", "attention"]
 FILLERS = ["the", "a", "film", "plot", "actor", "it", "was", "so", "and", "then"]

@@ -65,7 +65,7 @@ def test_a_masked_language_model_fills_in(say: Say) -> None:
 @pytest.mark.parametrize("run", ["gpt2", "llama", "bert"])
 def test_a_run_is_looked_into_and_listed(say: Say, run: str, folders: Path) -> None:
     text = "the quick fox" if run != "bert" else "the [MASK] fox"
-    say("inspect", run, text, "--output", f"{run}.html")
+    say("inspect", run, text, "--length", "3", "--output", f"{run}.html")
     assert (folders / f"{run}.html").stat().st_size > 10_000
     assert run in say("runs", ".")
 

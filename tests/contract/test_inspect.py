@@ -23,6 +23,7 @@ ROOMS = {"inputs": "input", "encoders": "encoder", "decoders": "decoder", "heads
 PARTS = [(room, kind) for room in ROOMS for kind in kinds(room)]
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"layers": 1, "heads": 2, "feedforward": 16},
+    "decoder": {"layers": 1, "heads": 2, "feedforward": 16},
     "rnn": {"layers": 1},
     "ngrams": {"bits": 4},
 }

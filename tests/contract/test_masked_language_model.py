@@ -81,8 +81,11 @@ def test_it_learns_what_stands_around_a_blank(trained: Predictor):
     found = list(trained.predictions(asked, top=2))
     assert [made.masks[0][0]["word"] for made in found] == [*COLOURS.values()]
     assert all(len(made.masks[0]) == 2 for made in found)
-    [both] = trained.predictions(["see the [MASK] is red . [SEP] so the snow is [MASK] ."])
-    assert both.filled == "see the blood is red . [SEP] so the snow is white ."
+    [both] = trained.predictions(["see the [MASK] is red . so the snow is [MASK] ."])
+    assert both.filled == "see the blood is red . so the snow is white ."
+    [parted] = trained.predictions(["see the [MASK] is red . [SEP] so the snow is [MASK] ."])
+    said = str(parted.filled)
+    assert len(parted.masks) == 2 and "[MASK]" not in said and " [SEP] " in said
     right, wrong = trained.score(["so the sky is blue .", "so the sky is red ."])
     assert right["log_prob"] > wrong["log_prob"] + 1
 
@@ -99,7 +102,7 @@ def test_scores_are_those_of_validation(trained: Predictor):
 
 def test_the_command_gives_ranked_words(trained: Predictor, capsys: pytest.CaptureFixture[str]):
     run = str(trained.run.folder)
-    cli.main(["predict", run, "the grass is [MASK] .", "--top", "3", "--json"])
+    cli.main(["predict", run, "see the grass is [MASK] .", "--top", "3", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert [len(words) for words in found["masks"]] == [3]
     assert found["masks"][0][0]["word"] == "green" and found["status"] == "ok"
@@ -159,7 +162,8 @@ def test_each_epoch_hides_other_tokens(folder: Path, tmp_path: Path):
             targets += batches.at(place).targets
             place = batches.after(place)
         counts.append(targets)
-    tokens = sum(len(row) for row in run.task._stored("train").store.read_all("source"))
+    task: Any = run.task
+    tokens = sum(map(len, task._stored("train").store.read_all("source")))
     assert counts == pytest.approx([0.15 * tokens] * 2, rel=0.15)
 
 

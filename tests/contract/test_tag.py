@@ -23,8 +23,10 @@ from regard.train.checkpoint import Checkpoint
 from regard.types import Position
 from tests import earlier_stores
 
+BLOCKS = {"layers": 1, "heads": 2, "feedforward": 32}
 SMALL: dict[str, dict[str, Any]] = {
-    "transformer": {"layers": 1, "heads": 2, "feedforward": 32},
+    "transformer": BLOCKS,
+    "decoder": BLOCKS,
     "linear": {"window": 1},
 }
 SUFFIXES = {"s": "B-N", "ing": "B-V", "ed": "B-V", "": "O"}

@@ -37,7 +37,8 @@ def expected(old: Path) -> dict[str, Any]:
 
 
 def test_every_task_has_one_and_each_has_keys_of_its_time(old: Path):
-    assert {Run(path / "run").recipe.kind for path in GOLDEN.iterdir()} == {*kinds("tasks")}
+    known = {*kinds("tasks")} - {"masked_language_model"}  # which no earlier version had
+    assert {Run(path / "run").recipe.kind for path in GOLDEN.iterdir()} == known
     text = (old / "run" / "recipe.toml").read_text(encoding="utf-8")
     assert "save = 3" in text and "save_every" not in text
     with pytest.raises(RecipeError, match="no such key; it is called"):

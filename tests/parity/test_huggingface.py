@@ -87,6 +87,7 @@ def test_searches_write_the_same(made: Any, beams: int) -> None:
         assert best.text == whole.removeprefix(begun)
 
 
+@pytest.mark.parametrize("made", [*WRITERS], indirect=True)
 def test_the_tokenizers_agree(made: Any) -> None:
     _, fast, run = made
     by: Tokenizer = run.task.by
@@ -99,6 +100,7 @@ def test_the_tokenizers_agree(made: Any) -> None:
             )
 
 
+@pytest.mark.parametrize("made", [*WRITERS], indirect=True)
 def test_every_verb_that_needs_no_data_works(made: Any) -> None:
     _, _, run = made
     (score,) = run.task.score(run.model(), ["the quick brown"])

@@ -84,6 +84,7 @@ def test_the_same_words_are_filled_in(made: Any) -> None:
         assert [word["token"] for word in words] == expected
 
 
+@pytest.mark.parametrize("made", [*FILLERS], indirect=True)
 def test_a_pair_has_its_segments(made: Any) -> None:
     _, fast, run = made
     row = run.task.source.blanks("the [MASK] fox [SEP] the lazy dog")
@@ -94,6 +95,7 @@ def test_a_pair_has_its_segments(made: Any) -> None:
     assert segments.count(0) == row["source"].index(run.task.by.end) + 1
 
 
+@pytest.mark.parametrize("made", [*FILLERS], indirect=True)
 def test_the_tokenizers_agree(made: Any) -> None:
     _, fast, run = made
     by, texts = run.task.by, strange(1000)
@@ -105,6 +107,7 @@ def test_the_tokenizers_agree(made: Any) -> None:
         assert [by.named[s] for s in special] == [getattr(fast, name) for name in names]
 
 
+@pytest.mark.parametrize("made", [*FILLERS], indirect=True)
 def test_special_tokens_need_not_be_named(made: Any, tmp_path: Path) -> None:
     """Old folders, as the first BERT's, have no more than tokenizer.json."""
     _, _, run = made

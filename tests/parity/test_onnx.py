@@ -146,7 +146,7 @@ BLANKS = [
 @pytest.mark.parametrize("segments", [0, 2])
 def test_blanks_are_filled_alone(kind: str, segments: int, tmp_path: Path):
     model = {"encoder": BLOCKS, "input": {"segments": segments}}
-    keys = {"tokenizer": {"kind": kind, "vocabulary": 300}}
+    keys: Any = {"tokenizer": {"kind": kind, "vocabulary": 300}}
     run = small_runs.create("masked_language_model", model, tmp_path / "run", **keys)
     found = shipping.export(run, tmp_path / "shipped")
     assert found.same == found.inputs > 0 and found.difference < 1e-4

@@ -1,6 +1,7 @@
 """Batches: all examples, once an epoch, within the budget, in an order that can be computed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_any_place_can_be_gone_to_at_once():
 
 
 def test_batches_come_in_no_order_of_length():
-    stream = batches(200)
+    stream: Any = batches(200)
     longest = [int(stream._lengths[ids].max()) for ids in stream.epoch(0)]
     assert longest != sorted(longest)
 

@@ -73,7 +73,7 @@ def test_the_searches_find_what_the_equations_say(order: int):
         plain(train, order, order, whole[: len(train) + n], test[n]) for n in range(len(test))
     ]
     found = bits(train, test, range(1, order + 1))[order]
-    assert found == pytest.approx(-sum(map(math.log2, wanted)) / len(test))
+    assert found == pytest.approx(-sum(map(math.log2, wanted)) / len(test), rel=1e-9)
 
 
 @pytest.mark.parametrize("order", range(1, MOST + 1))

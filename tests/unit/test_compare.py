@@ -135,7 +135,7 @@ def test_language_models_of_lines_and_of_running_text(tmp_path: Path):
     assert score.low < score.value < score.high
     # Bits are of the same characters, whatever the tokens; perplexity is of each one's tokens.
     warned = {note.split("|")[0]: "signatures differ" in note for note in told.notes()}
-    assert warned == {"bits_per_character": False, "perplexity": True}
+    assert warned == {"bits_per_character": False, "bits_per_byte": False, "perplexity": True}
 
 
 def test_a_model_with_few_positions_is_not_asked_beyond_them(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Hidden tokens: which, by what they are replaced, and how a user writes them."""
 
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def model_of(field: Field, norm: str = "pre", **keys: object) -> Model:
     settings = {"layers": 2, "heads": 2, "feedforward": 24, "dropout": 0.0, "norm": norm}
     encoder = Part("transformer", transformer.Config(**settings | keys))  # type: ignore[arg-type]
     parts = {"input": "inputs/tokens", "head": "heads/masked"}
-    made = {k: Part(v.split("/")[1], module(*v.split("/")).Config()) for k, v in parts.items()}
+    made: Any = {k: Part(v.split("/")[1], module(*v.split("/")).Config()) for k, v in parts.items()}
     sizes = Sizes({"source": field.size}, "source", "source", True)
     return build(ModelConfig(dim=12, tie="all", encoder=encoder, **made), sizes).eval()
 
@@ -270,7 +271,8 @@ def test_figures_are_means_over_all_hidden_places():
 def test_the_head_shares_the_weight_of_the_embedding():
     field = fitted()
     model = model_of(field)
-    assert model.head.weight is model.input.embedding.weight  # type: ignore[union-attr]
+    head, reads = cast(Any, model.head), cast(Any, model.input)
+    assert head.weight is reads.embedding.weight
     names = [name for name, _ in model.named_parameters()]
     assert "input.embedding.weight" in names and "head.weight" not in names
     hidden = torch.randn(3, 12)

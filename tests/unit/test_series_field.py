@@ -244,14 +244,15 @@ def test_a_model_that_is_trained_on_keeps_its_unit(field: Field, tmp_path: Path)
     for place in (base, folder):
         place.mkdir()
     Standard(("a", "b"), np.array([5.0, 6.0]), np.array([7.0, 8.0]), PARTS).save(base)
+    given = {"past": field.load(base)}
     shorter = replace(field, data=replace(field.data, train=10, validation=4, test=4))
-    plan_of(shorter).prepare(folder, base)
+    plan_of(shorter).prepare(folder, given)
     table = json.loads((folder / "series.json").read_text())
     assert (table["mean"], table["deviation"]) == ([5, 6], [7, 8])
     assert table["parts"]["validation"] == [10, 14], "the parts are this series' own"
     Standard(("a", "c"), np.zeros(2), np.ones(2), PARTS).save(base)
-    with pytest.raises(RecipeError, match=r"data\.variables: .*base has a, c"):
-        plan_of(shorter).prepare(folder, base)
+    with pytest.raises(RecipeError, match=r"data\.variables: a, b here, and a, c in the run"):
+        plan_of(shorter).prepare(folder, {"past": field.load(base)})
 
 
 # Windows

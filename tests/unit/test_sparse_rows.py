@@ -1,6 +1,7 @@
 """Adam of the rows that a batch has seen: the same numbers where it can be, none elsewhere."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -83,7 +84,7 @@ def test_gradients_of_lookups_are_the_same():
     mask = torch.ones(2, 7, dtype=torch.bool)
     batch = Batch(tensors={"source": source, "source_mask": mask}, ids=(0, 1), targets=2)
     weights = torch.randn(2, 7, 4)
-    found = []
+    found: list[list[Any]] = []
     for sparse in (False, True):
         model.sparse = model.embedding.sparse = sparse
         model.zero_grad()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from regard.word2vec.corpus import Corpus, Source
 from regard.word2vec.settings import Settings
 from regard.word2vec.space import Space
 
-SMALL = {"dim": 8, "min_frequency": 1, "window": 2, "subsample": 0.0}
+SMALL: Any = {"dim": 8, "min_frequency": 1, "window": 2, "subsample": 0.0}
 
 
 def text(lines=300):
@@ -86,7 +87,7 @@ def test_a_checkpoint_that_is_damaged_is_left_out(tmp_path, file):
     for name in ("one", "two"):
         make(tmp_path / name, file, epochs=2)
     run(tmp_path / "one")
-    seen = []
+    seen: list[dict[str, Any]] = []
 
     def stop(words, speed):
         if (tmp_path / "two/checkpoints/00000001").is_dir():
