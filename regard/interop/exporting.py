@@ -160,7 +160,10 @@ def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tenso
     turned = turned_numbers(width, config.rotary_fraction)
     order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, width)]
     query, key, value = torch.split(tensor, sizes)
-    query, key = (each.unflatten(0, (-1, width))[:, order].flatten(0, 1) for each in (query, key))
+    query, key = (
+        each.reshape(-1, width, *each.shape[1:])[:, order].reshape(each.shape)
+        for each in (query, key)
+    )
     return torch.cat([query, key, value])
 
 
