@@ -161,12 +161,8 @@ def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tenso
     order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, width)]
     query, key, value = torch.split(tensor, sizes)
     query, key = (
-<<<<<<< HEAD
-        each.view(-1, width, *each.shape[1:])[:, order].flatten(0, 1) for each in (query, key)
-=======
         each.reshape(-1, width, *each.shape[1:])[:, order].reshape(each.shape)
         for each in (query, key)
->>>>>>> shapes
     )
     return torch.cat([query, key, value])
 
