@@ -7,14 +7,15 @@ BIN     := .venv/Scripts
 endif
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install demo test processors pages faults lint bench clean
+.PHONY: help install demo test learn processors pages faults lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make install     regard and what it needs, at the tested versions, into .venv"
 	@echo "make demo        install, then run 'regard demo'"
 	@echo "make lint        style and types: ruff, mypy"
-	@echo "make test        lint, then all tests"
+	@echo "make test        lint, then the tests, but those of pages and of what is learnt"
+	@echo "make learn       small trainings that must reach their score"
 	@echo "make processors  the tests that compute, as on a processor with AVX2 only, and with less"
 	@echo "make pages       every view of the viewer in a browser, at three widths"
 	@echo "make faults      the tests that do harm, all of it, with their counts"
@@ -38,20 +39,24 @@ lint: .venv/.installed-test
 # One thread per worker: several torch processes that each use every core slow each other down.
 # The tests write and read text as UTF-8, which is not what Windows takes by default.
 test: lint
-	PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+	PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --ignore=tests/browser --ignore=tests/learn
+
+learn: .venv/.installed-test
+	PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/learn -n $(WORKERS)
 
 # What a processor has decides which kernels run. These settings make a newer one behave like an older.
 AVX2    := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
 PLAIN   := ATEN_CPU_CAPABILITY=default
-COMPUTE := tests/parity tests/learn tests/contract $(addprefix tests/unit/test_, $(addsuffix .py, \
+LAYERS  := $(addprefix tests/unit/test_, $(addsuffix .py, \
     attention cnn_bag compare crf cross_entropy device dropout gradients inspect linear model \
     pooling position profile recurrent rnn_parts search short_attention training transformer)) \
     $(addprefix tests/fault/test_, $(addsuffix .py, determinism golden machines memory numbers resume))
 processors: .venv/.installed-test
-	$(AVX2) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) $(COMPUTE)
-	$(PLAIN) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) $(COMPUTE)
+	$(AVX2) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) tests/parity tests/learn tests/contract $(LAYERS)
+	$(PLAIN) OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) tests/parity/test_torch.py \
+	    tests/parity/test_recurrent_torch.py tests/learn $(LAYERS)
 
-# Every view of every task in a browser, at three widths; make test opens a page of each.
+# Every view of every task in a browser, at three widths.
 pages: .venv/.installed-test
 	REGARD_PAGES=full PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser -n $(WORKERS)
 
