@@ -6,11 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench import machine
-from bench.batches import write
-from bench.gpt import LENGTH, ROWS, SIZE, SYMBOLS
-from bench.peers import Contestant, race
-from bench.table import compare
+from bench.gpt import LENGTH, ROWS, SIZE, SYMBOLS, beside_huggingface
 
 HIDDEN = 0.15
 """The fraction of the tokens that is hidden."""
@@ -19,36 +15,10 @@ HIDDEN = 0.15
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """10 M parameters, 16 windows of 256 tokens a batch, 15 % of them hidden, dropout 0.1; tokens
     at random. Counted are tokens that are read."""
-    updates = 3 if options.quick else 8
-    common = {
-        "threads": options.threads,
-        "symbols": SYMBOLS,
-        "length": LENGTH,
-        "sizes": {
-            "fields": {"source": {"tokens": SYMBOLS, "outputs": SYMBOLS}},
-            "reads": "source",
-            "writes": "source",
-            "shared": True,
-        },
-        "size": SIZE,
-        "updates": updates,
-        "recipe": recipe(),
-        "counted": "source_mask",
-        "batches": str(write([_batch(seed) for seed in range(updates)], "bert")),
-    }
-    dim, inner, tokens = int(SIZE["dim"]), int(SIZE["feedforward"]), ROWS * LENGTH
-    shapes = [(tokens, dim, inner), (tokens, dim, 3 * dim), (512, dim, SYMBOLS)]
-    limits = machine.limits(shapes, options.threads)
-    raced = race(
-        [
-            Contestant("regard", "train_regard.py", common),
-            Contestant("huggingface", "train_huggingface_bert.py", common, "huggingface"),
-        ],
-        rounds=5 if options.quick else 10,
-        seconds=200 if options.quick else 1200,
-    )
-    result = compare(raced, "tokens per second")
-    return result | machine.shares(flops() * max(raced.peers[0].rates()) / 1e9, limits)
+    field = {"tokens": SYMBOLS, "outputs": SYMBOLS}
+    sizes = {"fields": {"source": field}, "reads": "source", "writes": "source", "shared": True}
+    own = {"sizes": sizes, "recipe": recipe(), "counted": "source_mask"}
+    return beside_huggingface(options, "bert", _batch, flops(), own)
 
 
 def recipe() -> dict[str, Any]:

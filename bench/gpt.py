@@ -1,6 +1,7 @@
 """GPT beside Hugging Face's: training, and writing with the shape of GPT-2."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,29 @@ GPT_2, PROMPT, WRITTEN = "gpt-2", 32, 64
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """10 M parameters, 16 windows of 256 tokens a batch, dropout 0.1; tokens at random."""
+    sizes = {"fields": {"target": {"tokens": SYMBOLS, "outputs": SYMBOLS}}, "writes": "target"}
+    own = {"sizes": sizes, "recipe": recipe(), "counted": "target_mask"}
+    return beside_huggingface(options, "gpt", _batch, flops(), own)
+
+
+def beside_huggingface(
+    options: argparse.Namespace,
+    name: str,
+    batch: Callable[[int], dict[str, Any]],
+    flops: float,
+    own: dict[str, Any],
+) -> dict[str, Any]:
+    """Training of a model of SIZE by regard and by Hugging Face's loop of this name, in turns, on
+    the same batches; each with its share of what the processor could do."""
     updates = 3 if options.quick else 8
-    batches = write([_batch(seed) for seed in range(updates)], "gpt")
     common = {
         "threads": options.threads,
         "symbols": SYMBOLS,
         "length": LENGTH,
-        "sizes": {
-            "fields": {"target": {"tokens": SYMBOLS, "outputs": SYMBOLS}},
-            "writes": "target",
-        },
         "size": SIZE,
         "updates": updates,
-        "recipe": recipe(),
-        "counted": "target_mask",
-        "batches": str(batches),
+        "batches": str(write([batch(seed) for seed in range(updates)], name)),
+        **own,
     }
     dim, inner, tokens = int(SIZE["dim"]), int(SIZE["feedforward"]), ROWS * LENGTH
     shapes = [(tokens, dim, inner), (tokens, dim, 3 * dim), (512, dim, SYMBOLS)]
@@ -42,13 +51,13 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     raced = race(
         [
             Contestant("regard", "train_regard.py", common),
-            Contestant("huggingface", "train_huggingface_gpt.py", common, "huggingface"),
+            Contestant("huggingface", f"train_huggingface_{name}.py", common, "huggingface"),
         ],
         rounds=5 if options.quick else 10,
         seconds=200 if options.quick else 1200,
     )
     result = compare(raced, "tokens per second")
-    return result | machine.shares(flops() * max(raced.peers[0].rates()) / 1e9, limits)
+    return result | machine.shares(flops * max(raced.peers[0].rates()) / 1e9, limits)
 
 
 def recipe() -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """How much text without labels is worth: film reviews classified from few labels and from all.
 
 Each way of beginning has a recipe in bench/labels: from nothing (scratch), from word vectors
-(word2vec), from the layers of a language model read both ways (elmo), from a masked language model
-(bert), and a bag of hashed n-grams (bag), which needs no beginning. Each is trained on 100 and
-1,000 labels, drawn three times, and on all, and scored on the same 5,000 of the test's reviews.
+(word2vec), from a masked language model (bert), and a bag of hashed n-grams (bag), which needs no
+beginning. Each is trained on 100 and 1,000 labels, drawn three times, and on all, and scored on the
+same 5,000 of the test's reviews.
 
     python -m bench labels --runs ../runs/labels --from ../runs
 
 A run that is there is not made again, so that the table can be made in several evenings. `--from`
-is the folder with the runs that are begun from: imdb-vectors, imdb-elmo, imdb-mlm.
+is the folder with the runs that are begun from: imdb-vectors (`regard word2vec unsup.txt.gz
+train.tsv.gz --dim 256`) and imdb-mlm.
 """
 
 import argparse
@@ -27,9 +28,9 @@ from regard.recipe.parts import resume
 from regard.runs import Run
 
 FOLDER = Path(__file__).parent / "labels"
-BEGUN = {"word2vec": "imdb-vectors", "elmo": "imdb-elmo", "bert": "imdb-mlm"}
+BEGUN = {"word2vec": "imdb-vectors", "bert": "imdb-mlm"}
 """What a way begins with, by the name of its run."""
-WAYS = ("scratch", "word2vec", "elmo", "bert", "bag")
+WAYS = ("scratch", "word2vec", "bert", "bag")
 DRAWS = {100: 3, 1000: 3, 0: 1}
 """Labels, and how often they are drawn; 0: all."""
 EPOCHS = {100: 60, 1000: 20, 0: 4}
@@ -128,11 +129,9 @@ def _begun(way: str, base: Path) -> str:
     """The key that names what a way begins with."""
     run = (base / BEGUN[way]).resolve()
     if not run.exists():
-        raise UserError(
-            f"{run} is not there: train it (recipes/{BEGUN[way]}.toml), or leave {way} out: --only"
-        )
-    key = {"word2vec": "model.input.vectors", "elmo": "model.input.weights"}
-    return f'{key.get(way, "model.weights")}="{run}"'
+        raise UserError(f"{run} is not there: make it first, or leave {way} out: --only")
+    key = "model.input.vectors" if way == "word2vec" else "model.weights"
+    return f'{key}="{run}"'
 
 
 def _summary(found: list[float]) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def import_(source: Positional[str], run: Positional[Path], *, json: Flag = Fals
     with display.waiting(f"writing {run}"):
         made = importing.run(hub.folder(source), run)
     model = made.model()
-    told = {"folder": str(run), "task": made.recipe.kind, "parameters": model.size()}
+    made_of = {"folder": str(run), "task": made.recipe.kind, "parameters": model.size()}
     if json:
-        say(told)
+        say(made_of)
     else:
         print(f"{run}: {made.recipe.kind}, {model.size():,} parameters")
 

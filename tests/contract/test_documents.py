@@ -160,10 +160,10 @@ def test_it_is_streamed_and_stopped_and_its_words_ranked(
     assert first[1] == "lmno"
     assert float(first[0]) > 0.5
     cli.main(["predict", run, "k", "--next", "2", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["next"][0]["word"] == "lmno"
+    found = json.loads(capsys.readouterr().out)
+    assert found["next"][0]["word"] == "lmno"
     assert trained.next_words("k", 1)[0].probability == pytest.approx(
-        told["next"][0]["probability"], rel=1e-4
+        found["next"][0]["probability"], rel=1e-4
     )
 
 
