@@ -79,8 +79,8 @@ class Encoder(Stack):
 
     def at(self, source: Sequence, places: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
         """States at some places of each row: the last block computes no others."""
-        if self.causal or self.rotary is not None or not some_places.suits(self.blocks[-1]):
+        if self.causal or not some_places.suits(self.blocks[-1]):
             return some_places.chosen(self(source).states, places)
         before = deque(islice(self._states(source), len(self.blocks)), maxlen=1).pop()
         mask = attend_to(source.mask)
-        return self._finish(some_places.block(self.blocks[-1], before, mask, places))
+        return self._finish(some_places.block(self.blocks[-1], before, mask, places, self.rotary))

@@ -177,9 +177,11 @@ class Rotary(nn.Module):
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "B H T K"], start: int | Int[Tensor, "B"] = 0
+        self,
+        x: Float[Tensor, "B H T K"],
+        start: int | Int[Tensor, "B"] | Int[Tensor, "B T"] = 0,
     ) -> Float[Tensor, "B H T K"]:
-        """`start` is the position of each row's first vector, or of all."""
+        """`start` is the position of each row's first vector, of all rows', or of each."""
         end = _end(start, x.shape[2])
         sin, cos = self.sin, self.cos
         if end > sin.shape[0]:

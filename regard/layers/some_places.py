@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.layers.position import Rotary
 from regard.layers.probe import watched
 
 
@@ -34,14 +35,18 @@ def block(
     x: Float[Tensor, "B S D"],
     mask: Bool[Tensor, "B 1 1 S"] | None,
     places: Int[Tensor, "B M"],
+    rotary: Rotary | None = None,
 ) -> Float[Tensor, "B M D"]:
     """What an encoder's block gives at some places of each row."""
     inside, attention = block.around_attention.enter(x), block.attention
     dim, project = x.shape[-1], attention.query_key_value
     query = project.part(chosen(inside, places), 0, dim)
     both = project.part(inside, dim, 3 * dim)  # (B, S, 2 D)
-    parts = both.unflatten(-1, (2, attention.heads, -1)).permute(2, 0, 3, 1, 4)
-    y = attention.output(attention.ask(query, (parts[0], parts[1]), mask))
+    key, value = both.unflatten(-1, (2, attention.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
+    if rotary is not None:
+        heads = query.unflatten(-1, (attention.heads, -1)).transpose(1, 2)  # (B, H, M, K)
+        query, key = rotary(heads, places).transpose(1, 2).flatten(2), rotary(key)
+    y = attention.output(attention.ask(query, (key, value), mask))
     z = block.around_attention.leave(chosen(x, places), y)
     inner = block.feedforward(block.around_feedforward.enter(z))
     found: Tensor = block.around_feedforward.leave(z, inner)

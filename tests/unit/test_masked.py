@@ -161,12 +161,13 @@ def test_a_filled_text_is_read_by_a_person():
 # What a model makes of it
 
 
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("size", [3, 140])
-def test_states_of_some_places_are_those_of_all(norm: str, size: int):
+def test_states_of_some_places_are_those_of_all(norm: str, size: int, position: str):
     """By the short kernel and by the general one; with their gradients."""
     field = fitted()
-    model = model_of(field, norm)
+    model = model_of(field, norm, position=position)
     rows = [{"source": np.full(size - 2 * n, 6 + n)} for n in range(2)]
     batch = collate([field], rows, range(2), Draw(1, 0, 0))
     hidden = batch["source_masked"]
