@@ -82,7 +82,7 @@ class Written(Shipment):
 
     def save(self, folder: Path) -> None:
         if self.source is None:
-            by, before = self.target.tokenizer, [self.task.before]
+            by, before = self.target.tokenizer, [self.target.before]
             line = "" if self.task.packed else "\n"
             alone(by, folder / "tokenizer.json", before=before, line=line)
         else:
