@@ -167,13 +167,13 @@ class Predictor(Generates):
             raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
         return partial(self._open().find, log_probs=details)
 
-    def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:
-        """One text for each input, in order. Options: those of `predictions`."""
+    def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
+        """One text for each input, a text or a dialogue, in order. Options: as `predictions`."""
         return [p.text for p in self.predictions(inputs, details=False, **options)]
 
     def predictions(
         self,
-        inputs: Sequence[str],
+        inputs: Sequence[Any],
         *,
         search: str | None = None,
         batch: int = 64,
@@ -199,7 +199,7 @@ class Predictor(Generates):
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
         check("batch", batch, Count)
-        check_texts("inputs", inputs)
+        inputs = self.as_texts(inputs)
         check_texts("prefixes", prefixes or ())
         if length is not None:
             check("length", length, Length)

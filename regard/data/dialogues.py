@@ -113,9 +113,14 @@ def parse(text: str) -> Dialogue:
             value = json.loads(text)
         except (ValueError, RecursionError):
             value = None
-        if isinstance(value, list) and all(isinstance(e, dict) and "role" in e for e in value):
+        if isinstance(value, list) and any(map(_is_message, value)):
             return dialogue(value)
     return (Message("user", text),)
+
+
+def _is_message(value: Any) -> bool:
+    """Whether somebody means a message by it."""
+    return isinstance(value, dict) and ("role" in value or {"from", "value"} <= value.keys())
 
 
 def show(messages: Dialogue) -> str:

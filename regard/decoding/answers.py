@@ -5,14 +5,16 @@ p(y | x) = Π_t p(yₜ | x, y₁ … yₜ₋₁)        x the dialogue up to the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard import metrics
 from regard.data import dialogues
+from regard.data.readers import excerpt
 from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, spelling
 from regard.decoding.prediction import Choose, Prediction, Sample
-from regard.decoding.texts import PLACES
+from regard.decoding.texts import PLACES, Texts
+from regard.errors import UserError
 from regard.fields.dialogue import Field, Prompt
 from regard.metrics import Score
 from regard.model import Model
@@ -29,13 +31,14 @@ class Answerer(Continuer):
     """A model that answers; a prompt is a text, or a dialogue as JSON."""
 
     prompt: Prompt = field(kw_only=True)
+    fresh: ClassVar[bool] = True
 
     @property
     def end(self) -> int:
         return self.prompt.form.end
 
     def tokens(self, text: str) -> list[int]:
-        return self.prompt.form.prompts([self.prompt.parse(text)])[0][0]
+        return self.prompt.form.prompts([asked(self.prompt, text)])[0][0]
 
     def tokens_of_both(self, text: str, target: str) -> list[int]:
         return [*self.tokens(text), *self.prompt.form.answers([target])[0]]
@@ -91,7 +94,7 @@ class Dialogues:
         """The answers, which alone count."""
         prompts, answers = sides
         by, form, found = self.answer.tokenizer, self.answer.form, []
-        given = form.prompts(map(self.prompt.parse, prompts))
+        given = form.prompts([asked(self.prompt, text) for text in prompts])
         for (before, _), answer, tokens in zip(given, answers, form.answers(answers), strict=True):
             extra = spelling(by, by.words(answer), tokens[:-1]) if by.unknown in tokens else 0
             shown = (" ".join(answer.split()) if self.words else answer) + "\n"
@@ -105,6 +108,27 @@ class Dialogues:
     def continuer(self, model: Model, window: int | None) -> Continuer:
         by = self.answer.tokenizer
         return Answerer(model, by, by.start, window, ends=True, prompt=self.prompt)
+
+
+@runtime_checkable
+class Converses(Protocol):
+    """A task whose texts may be dialogues."""
+
+    texts: Texts
+
+
+def dialogues_of(task: Any) -> Dialogues | None:
+    """How a task's model answers, if it does."""
+    texts = task.texts if isinstance(task, Converses) else None
+    return texts if isinstance(texts, Dialogues) else None
+
+
+def asked(prompt: Prompt, text: str) -> dialogues.Dialogue:
+    """What a user asks; a dialogue that is none is refused."""
+    try:
+        return prompt.parse(text)
+    except ValueError as error:
+        raise UserError(f"{error}: “{excerpt(text)}”") from None
 
 
 def graded(outputs: Sequence[Prediction], answers: Sequence[str], samples: int) -> dict[str, Score]:

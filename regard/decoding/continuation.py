@@ -8,7 +8,7 @@ The prompt x is given, not written: nothing of it counts in a score, a length or
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -75,6 +75,9 @@ class Continuer:
     """Whether texts end: what is written may then be over before it is long enough."""
     documents: bool = False
     """Whether a text of several lines has one end alone."""
+
+    fresh: ClassVar[bool] = False
+    """Whether what is written begins anew, and does not go on where a prompt stops."""
 
     @property
     def end(self) -> int:
