@@ -189,11 +189,11 @@ def _objects(
 ) -> Iterator[Row]:
     broken: Broken = {}
     names = tables.keys(path, columns)
-    rows = tables.records(path, 2, partial(_sides, names), broken)
+    rows = tables.records(path, 2, partial(sides_of, names), broken)
     return usable(rows, broken, [path], SIDES, policy, report)
 
 
-def _sides(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, ...] | str:
+def sides_of(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, ...] | str:
     """Prompt, as `show` writes it, and answer of an object; or what is wrong with it."""
     try:
         if len(columns) == 1 or (not columns and MESSAGES in record):

@@ -78,14 +78,14 @@ class Template:
     """A template by the tokens of a tokenizer."""
 
     def __init__(self, config: Config, by: Tokenizer) -> None:
-        self._by, self._default = by, config.default_system
+        self._by, self.default = by, config.default_system
         special = {"<start>": by.start, "<end>": by.end}
         special |= {by.spelling_of(number).strip(): number for number in by.special}
         marks = sorted(special, key=len, reverse=True)
         self._special, self._marks = special, re.compile("|".join(map(re.escape, marks)))
-        self._before = self._marked("before", config.before)
-        self._forms = {role: self._form(role, getattr(config, role)) for role in ROLES}
-        first = next(iter(self._forms["assistant"].after), None)
+        self.before = self._marked("before", config.before)
+        self.forms = {role: self._form(role, getattr(config, role)) for role in ROLES}
+        first = next(iter(self.forms["assistant"].after), None)
         if not isinstance(first, int):
             raise RecipeError(f"template.assistant: {_unended(CONTENT)}")
         self.end: int = first
@@ -131,15 +131,15 @@ class Template:
     def _pieces(self, messages: Dialogue) -> list[tuple[Marked, bool]]:
         """Special tokens, and the texts between them, which are cut where an answer begins: as long
         as it is not there nobody knows how it does. True for what is of an answer."""
-        if self._default and messages[0].role != "system":
-            messages = (Message("system", self._default), *messages)
-        found: list[tuple[Marked, bool]] = [(piece, False) for piece in self._before]
+        if self.default and messages[0].role != "system":
+            messages = (Message("system", self.default), *messages)
+        found: list[tuple[Marked, bool]] = [(piece, False) for piece in self.before]
         for role, content in messages:
-            before, after = self._forms[role]
+            before, after = self.forms[role]
             said = role == "assistant"
             found += [(piece, False) for piece in before] + [(content, said)]
             found += [(piece, said and n == 0) for n, piece in enumerate(after)]
-        found += [(piece, False) for piece in self._forms["assistant"].before]
+        found += [(piece, False) for piece in self.forms["assistant"].before]
         joined: list[tuple[Marked, bool]] = []
         for (text, said), run in groupby(found, lambda each: (isinstance(each[0], str), each[1])):
             parts = [piece for piece, _ in run]
