@@ -59,8 +59,15 @@ class Config:
 
     def texts(self, messages: Dialogue) -> list[str]:
         """What a new tokenizer learns from: messages, and what stands around them."""
-        said = (getattr(self, role).replace(CONTENT, content) for role, content in messages)
-        return [text for text in NAME.split(self.before + "".join(said)) if text]
+        said = [getattr(self, m.role).replace(CONTENT, m.content) for m in self.whole(messages)]
+        answered = self.assistant.replace(CONTENT, "<end>")
+        return [text for text in NAME.split("".join([self.before, *said, answered])) if text]
+
+    def whole(self, messages: Dialogue) -> Dialogue:
+        """A dialogue with what its system says."""
+        if not self.default_system or messages[0].role == "system":
+            return messages
+        return (Message("system", self.default_system), *messages)
 
 
 def _unended(after: str) -> str:
@@ -78,7 +85,7 @@ class Template:
     """A template by the tokens of a tokenizer."""
 
     def __init__(self, config: Config, by: Tokenizer) -> None:
-        self._by, self.default = by, config.default_system
+        self.config, self._by = config, by
         special = {"<start>": by.start, "<end>": by.end}
         special |= {by.spelling_of(number).strip(): number for number in by.special}
         marks = sorted(special, key=len, reverse=True)
@@ -131,10 +138,8 @@ class Template:
     def _pieces(self, messages: Dialogue) -> list[tuple[Marked, bool]]:
         """Special tokens, and the texts between them, which are cut where an answer begins: as long
         as it is not there nobody knows how it does. True for what is of an answer."""
-        if self.default and messages[0].role != "system":
-            messages = (Message("system", self.default), *messages)
         found: list[tuple[Marked, bool]] = [(piece, False) for piece in self.before]
-        for role, content in messages:
+        for role, content in self.config.whole(messages):
             before, after = self.forms[role]
             said = role == "assistant"
             found += [(piece, False) for piece in before] + [(content, said)]

@@ -84,6 +84,11 @@ class Continuer:
         """The token that ends an output, if any does."""
         return self.by.end
 
+    @property
+    def unwritten(self) -> tuple[int, ...]:
+        """Tokens that no output has."""
+        return tuple(token for token in self.by.unwritten if token != self.end)
+
     def tokens(self, text: str) -> list[int]:
         """Those of a text of many lines; there is no end after the last."""
         if self.documents:
@@ -268,7 +273,7 @@ class Continuer:
             start=[row[-1] for row in rows],
             end=self.end if self.ends else self.by.pad,
             caps=caps,
-            forbidden=self.by.unwritten,
+            forbidden=self.unwritten,
             written=written,
             numbers=numbers,
             device=self.model.device,

@@ -127,8 +127,8 @@ class _Search:
     def _follow(self, begun: list[_Begun], state: DecoderState, last: int) -> NDArray[np.float64]:
         """p of each token after each of them: (N, V)."""
         found: list[NDArray[np.float64]] = [np.empty(0)] * len(begun)
-        model, by = self.continuer.model, self.continuer.by
-        never = torch.tensor(by.unwritten, device=model.device)
+        model = self.continuer.model
+        never = torch.tensor(self.continuer.unwritten, device=model.device)
         for length in {len(each.tokens) for each in begun}:
             chosen = [n for n, each in enumerate(begun) if len(each.tokens) == length]
             rows = [[last, *begun[n].tokens] for n in chosen]

@@ -99,7 +99,7 @@ class Prompt(Side):
         return None
 
     def cut(self, row: Row, most: int) -> Row:
-        """The end of a prompt, so that half of the room is left to the answer, if it needs that."""
+        """The end of a prompt, which has half of the room, and what the answer leaves."""
         room = max(most - len(row[ANSWER]), most // 2, 1)
         return {name: row[name][-room:] for name in (PROMPT, SAID)}
 

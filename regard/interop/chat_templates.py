@@ -47,7 +47,8 @@ def written(form: Template, by: Tokenizer) -> str:
         return f"{{{{ {spelt(before)} + {content} + {spelt(after)} }}}}"
 
     first = "messages[0]['content']"
-    usual = said("system", _text(form.default)) if form.default else ""
+    default = form.config.default_system
+    usual = said("system", _text(default)) if default else ""
     turns = [_if(f"message['role'] == '{r}'", said(r, "message['content']")) for r in ROLES[1:]]
     return (
         f"{{{{ {spelt(form.before)} }}}}"

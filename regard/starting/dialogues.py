@@ -91,11 +91,14 @@ def are_there(asked: Asked) -> bool:
 
 def draft(found: Found, files: dict[str, list[Path]], base: Path) -> Draft:
     """Answers by a Transformer, which sees all of a prompt at once."""
-    sample, turns = found.sample, sum(len(parse(prompt)) > 1 for prompt in found.prompts)
-    whole = [len(p) + len(a) for p, a in zip(found.prompts, found.answers, strict=True)]
+    sample, prompts = found.sample, [parse(prompt) for prompt in found.prompts]
+    turns = sum(len(prompt) > 1 for prompt in prompts)
+    before = [sum(len(message.content) for message in prompt) for prompt in prompts]
+    after = [*map(len, found.answers)]
+    whole = [*map(sum, zip(before, after, strict=True))]
     total = round(sum(whole) / sample.share)
     spelt = total <= SMALL and sorted(whole)[len(whole) // 2] <= SHORT
-    sizes = [measures.lengths([*map(len, s)], "characters") for s in (found.prompts, found.answers)]
+    sizes = [measures.lengths(each, "characters") for each in (before, after)]
     again, usual = measures.repeated(found.prompts), measures.majority(found.answers)
     speech = measures.language(found.answers)
     said = [

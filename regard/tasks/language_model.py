@@ -139,9 +139,10 @@ class Task(FolderTask):
         self.packed = self.streams and config.stream.packs
         self.running = self.streams and not self.packed
         """Whether all is one text, without an end."""
-        self.texts: Texts = Plain(self.target, words, self.running, self.packed)
         if config.unit == "dialogue":
-            self.texts = Dialogues(self.fields["prompt"], self.target, words)
+            self.texts: Texts = Dialogues(self.fields["prompt"], self.target, words)
+        else:
+            self.texts = Plain(self.target, words, self.running, self.packed)
         self.said, self.usual_columns = self.texts.said, self.texts.columns
         self.first = self.by.end if self.packed and not config.stream.across else None
         """What stands before documents, if they must not see each other."""
