@@ -213,6 +213,8 @@ def test_score_is_of_the_answer_given_the_prompt(trained: Predictor):
     [right, wrong] = trained.score(["9 a", "9 a"], ["one", "two"])
     assert right["log_prob"] > wrong["log_prob"] + 2
     assert right["tokens"] == ["o", "n", "e", "<end>"]
+    [same] = trained.score([[user("9 a")]], ["one"])
+    assert same["log_prob"] == pytest.approx(right["log_prob"], rel=1e-5)
     [given] = trained.predictions(["9 a"])
     pairs = zip(given.log_probs, right["log_probs"], strict=True)
     assert all(one >= other - 1e-6 for one, other in pairs), "an answer has no START"
