@@ -22,6 +22,7 @@ from regard.errors import RecipeError
 CONTENT = "{content}"
 NAME = re.compile(r"<[a-z_]+>")
 """A special token of a tokenizer of our own."""
+UNENDED = f"a special token must stand right after {CONTENT} and so end an answer, such as <end>"
 Marked = int | str
 """A special token, or a text."""
 
@@ -48,7 +49,7 @@ class Config:
             if getattr(self, role).count(CONTENT) != 1:
                 raise RecipeError(f"{role}: {CONTENT} must stand in it once, for what is said")
         if self.assistant.endswith(CONTENT):
-            raise RecipeError(f"assistant: {_unended(CONTENT)}")
+            raise RecipeError(f"assistant: {UNENDED}")
 
     @property
     def names(self) -> list[str]:
@@ -68,10 +69,6 @@ class Config:
         if not self.default_system or messages[0].role == "system":
             return messages
         return (Message("system", self.default_system), *messages)
-
-
-def _unended(after: str) -> str:
-    return f"a special token must follow {after} and so end an answer, such as <end>"
 
 
 class Form(NamedTuple):
@@ -94,7 +91,7 @@ class Template:
         self.forms = {role: self._form(role, getattr(config, role)) for role in ROLES}
         first = next(iter(self.forms["assistant"].after), None)
         if not isinstance(first, int):
-            raise RecipeError(f"template.assistant: {_unended(CONTENT)}")
+            raise RecipeError(f"template.assistant: {UNENDED}")
         self.end: int = first
         """The token that ends an answer."""
 

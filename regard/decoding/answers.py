@@ -1,6 +1,8 @@
 """Answers to prompts: what a language model says where a template lets it speak.
 
-p(y | x) = Π_t p(yₜ | x, y₁ … yₜ₋₁)        x the dialogue up to the answer y, whose end is its last
+    p(y | x) = Π_t p(yₜ | x, y₁ … yₜ₋₁)
+
+x is the dialogue up to the answer y, of which the token that ends it is a part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +46,7 @@ class Answerer(Continuer):
         return [*self.tokens(text), *self.prompt.form.answers([target])[0]]
 
     def opened(self, tokens: list[int]) -> list[int]:
-        return tokens  # the template says how a dialogue begins
+        return tokens or [self.before]  # the template says how a dialogue begins
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self.by.decode(tokens)

@@ -256,8 +256,8 @@ def test_a_new_tokenizer_gets_the_tokens_of_its_template():
     [
         ({"user": "a"}, r"user: \{content\} must stand in it once"),
         ({"user": "{content}{content}"}, r"user: \{content\} must stand in it once"),
-        ({"assistant": "a{content}"}, r"assistant: a special token must follow \{content\}"),
-        ({"assistant": "{content}\n<end>"}, r"template\.assistant: a special token must follow"),
+        ({"assistant": "a{content}"}, r"assistant: a special token must stand right after \{"),
+        ({"assistant": "{content}\n<end>"}, r"template\.assistant: a special token must stand"),
         ({"user": "<user>{content}"}, r"template\.user: the tokenizer has no token <user>, only <"),
         ({"before": "<s>"}, r"template\.before: the tokenizer has no token <s>"),
     ],
