@@ -149,9 +149,10 @@ def beside(
     its own scores, ours of all others."""
     one, other, part = mine.predictor, yours.predictor, mine.part
     comparison = None
-    which = [name for name in mine.scores if name in RESAMPLED and name in yours.scores]
+    task: Any = one.task
+    shared = [name for name in mine.scores if name in RESAMPLED and name in yours.scores]
+    which = shared if isinstance(task, Grades) else []
     if which:
-        task: Any = one.task
         how, right = task.config.evaluation, front.answers(task, part)[1]
         systems = {
             str(each.predictor.run.folder): [texts[0] for texts in each.texts]

@@ -167,13 +167,13 @@ class Predictor(Generates):
             raise UserError(f"engine ctranslate2: {reason}; the torch engine can do it")
         return partial(self._open().find, log_probs=details)
 
-    def predict(self, inputs: Sequence[str], **options: Any) -> list[str]:
-        """One text for each input, in order. Options: those of `predictions`."""
+    def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
+        """One text for each input, a text or a dialogue, in order. Options: as `predictions`."""
         return [p.text for p in self.predictions(inputs, details=False, **options)]
 
     def predictions(
         self,
-        inputs: Sequence[str],
+        inputs: Sequence[Any],
         *,
         search: str | None = None,
         batch: int = 64,
@@ -199,7 +199,7 @@ class Predictor(Generates):
         if isinstance(inputs, str):
             raise UserError("predict takes a list of texts, not one text")
         check("batch", batch, Count)
-        check_texts("inputs", inputs)
+        inputs = self.as_texts(inputs)
         check_texts("prefixes", prefixes or ())
         if length is not None:
             check("length", length, Length)
@@ -270,7 +270,7 @@ class Predictor(Generates):
         """Names of the texts that an example has: ("source", "target"), or ("target",) alone."""
         return tuple(self.task.fields)
 
-    def score(self, *texts: Sequence[str]) -> list[dict[str, Any]]:
+    def score(self, *texts: Sequence[Any]) -> list[dict[str, Any]]:
         """log-probability and perplexity of each output, None where it has nothing to score (a
         sentence without a known tag); `texts` has a list for each side."""
         if len(texts) != len(self.sides):
@@ -278,6 +278,8 @@ class Predictor(Generates):
         if len(set(map(len, texts))) > 1:
             counts = (f"{len(t)} {s}s" for t, s in zip(texts, self.sides, strict=True))
             raise UserError(", but ".join(counts))
+        if self.template is not None:
+            texts = (self.as_texts(texts[0]), *texts[1:])
         for side, each in zip(self.sides, texts, strict=True):
             check_texts(side, each)
         return list(self.task.score(self.model, *texts))

@@ -1,5 +1,6 @@
 """What a model says of the rows of a table, in columns of their own; see data/extended.py."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -7,12 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data import extended, readers
+from regard.data.dialogues import MESSAGES
 from regard.data.extended import Column, Request, Row, Table
 from regard.data.extended_rows import Objects, opened as opened
 from regard.data.extended_sentences import Sentences
 from regard.decoding.prediction import WARNED
 from regard.errors import RecipeError, UserError
-from regard.fields import words
+from regard.fields import dialogue, words
 from regard.front import CHUNK, Predictor
 from regard.recipe import checked
 from regard.tasks import Prediction, Tabular
@@ -47,8 +49,11 @@ def request(
     if columns and len(columns) != len(sides):
         raise RecipeError(f"columns: {len(columns)} for {len(sides)}: {', '.join(sides)}")
     usual = tuple(own[side] for side in sides)
-    lists = isinstance(task.fields[sides[0]], words.Field)
-    return Request(columns, usual, tuple(own.values()), lists=lists, **how)
+    if isinstance(task.fields[sides[0]], words.Field):
+        how["lists"] = str
+    if isinstance(task.fields[sides[0]], dialogue.Prompt):
+        how |= {"lists": dict, "whole": MESSAGES, "breaks": True}
+    return Request(columns, usual, tuple(own.values()), **how)
 
 
 def predict(
@@ -131,9 +136,16 @@ def _shown(predictor: Predictor, row: tuple[Any, ...]) -> list[str]:
     """The cells of a row as the task reads them: words that come apart already as a text."""
     fields = predictor.task.fields.values()
     return [
-        cell if isinstance(cell, str) else field.show(cell)
+        cell if isinstance(cell, str) else _text_of(field, cell)
         for cell, field in zip(row, fields, strict=False)
     ]
+
+
+def _text_of(field: Any, cell: list[Any]) -> str:
+    if isinstance(field, dialogue.Prompt):
+        return json.dumps(cell, ensure_ascii=False)
+    shown: str = field.show(cell)
+    return shown
 
 
 def _extend(

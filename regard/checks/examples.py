@@ -139,17 +139,26 @@ def _inputs(part: Part, train: Part, leaked: set[int]) -> Iterator[Finding]:
 
 
 def long(
-    parts: Sequence[Part], measures: Mapping[str, Measure], data: files.Config
+    parts: Sequence[Part],
+    measures: Mapping[str, Measure],
+    data: files.Config,
+    *,
+    together: bool = False,
 ) -> Iterator[Finding]:
-    """Examples of more tokens than data.max_length, by the measure of each side."""
+    """Examples of more tokens than data.max_length, by the measure of each side; or of all sides
+    `together`."""
     rule: dict[str, Severity] = {"refuse": "error", "skip": "warning", "cut": "note"}
     for part in parts:
         hit: dict[int, Side] = {}
-        for side in part.sides:
-            longer = [n for n, line in enumerate(side.lines) if 2 * len(line) > data.max_length]
-            sizes = measures[side.name]([side.values[n] for n in longer])
+        for sides in [part.sides] if together else [(side,) for side in part.sides]:
+            lines = [*zip(*(side.lines for side in sides), strict=True)]
+            longer = [n for n, each in enumerate(lines) if 2 * len("".join(each)) > data.max_length]
+            sizes = [measures[side.name]([side.values[n] for n in longer]) for side in sides]
+            totals = map(sum, zip(*sizes, strict=True))
             hit |= {
-                n: side for n, size in zip(longer, sizes, strict=True) if size > data.max_length
+                n: sides[-1]
+                for n, size in zip(longer, totals, strict=True)
+                if size > data.max_length
             }
         if hit and part.name != "test":
             what, severity = f"more than {data.max_length} tokens", rule[data.on_too_long]

@@ -58,8 +58,12 @@ class Request:
     """All columns of the model's own data, in their order."""
     header: bool | None = None
     """Whether the first line names the columns; None: as it seems."""
-    lists: bool = False
-    """Whether a value in JSON may be a list of words."""
+    lists: type | None = None
+    """What a value in JSON may be a list of: words (str), or messages (dict)."""
+    whole: str = ""
+    """A key of JSON that may stand for the usual ones, and has messages."""
+    breaks: bool = False
+    """Whether line breaks in JSON are kept."""
     delimiter: str = "auto"
 
     @property

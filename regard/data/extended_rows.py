@@ -242,6 +242,8 @@ class Objects(Table):
             return [*map(str, request.columns)]
         if all(each in self._names for each in request.usual):
             return [*map(str, request.usual)]
+        if request.whole in self._names and request.wanted == 1:
+            return [request.whole]
         cells = [[v for each in found if isinstance(v := each.get(k), str)] for k in self._names]
         texts = [self._names[n] for n in _text_columns(cells) if cells[n]]
         if len(texts) != 1 or request.wanted != 1:
@@ -262,12 +264,13 @@ class Objects(Table):
         found = []
         for key in self.keys:
             value = row.values.get(key)
-            several = self.request.lists and isinstance(value, list)
-            several = several and all(isinstance(each, str) for each in value)
+            kind = self.request.lists
+            several = kind and isinstance(value, list) and all(isinstance(v, kind) for v in value)
             if not isinstance(value, str) and not several:
                 return f"“{key}” is not text" if key in row.values else f"it has no “{key}”"
-            found.append(BREAKS.sub(" ", value) if isinstance(value, str) else value)
-        flat = (each for value in found for each in ([value] if isinstance(value, str) else value))
+            one_line = isinstance(value, str) and not self.request.breaks
+            found.append(BREAKS.sub(" ", value) if one_line else value)
+        flat = (str(v) for value in found for v in ([value] if isinstance(value, str) else value))
         return flaw(flat) or tuple(found)
 
     def extended(self, row: Row, cells: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -143,15 +143,22 @@ def _is_table(layout: Layout) -> bool:
 
 
 def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
-    if suffix(path) in (".jsonl", ".ndjson"):
-        return _json(path, layout, broken)
+    if is_json(path):
+        columns = keys(path, layout.columns)
+        return records(path, len(columns), partial(_values, columns), broken)
     first = list(islice(lines(path, {}), delimiters.LOOKED))
-    start = next((line for line in first if line.strip()), "")
-    if suffix(path) not in TABLES and start.startswith("{") and isinstance(_object(start), dict):
-        return _json(path, layout, broken)
     delimiter = delimiters.settled(layout.delimiter, suffix(path), first, layout.fits)
     _check_width(path, first, delimiter, layout)
     return _table(path, layout, broken, delimiter)
+
+
+def is_json(path: Path) -> bool:
+    """Whether a file has an object on each line, by its suffix or by its first line."""
+    if suffix(path) in TABLES:
+        return suffix(path) in (".jsonl", ".ndjson")
+    first = islice(lines(path, {}), delimiters.LOOKED)
+    start = next((line for line in first if line.strip()), "")
+    return start.startswith("{") and isinstance(_object(start), dict)
 
 
 def _check_width(path: Path, first: Sequence[str], delimiter: str, layout: Layout) -> None:
@@ -203,11 +210,11 @@ Parse = Callable[[dict[str, Any]], tuple[str, ...] | str]
 """A JSON object → its fields, or what is wrong with it."""
 
 
-def _json(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
-    if numbers := [each for each in layout.columns if isinstance(each, int)]:
+def keys(path: Path, columns: Sequence[Name]) -> tuple[str, ...]:
+    """The columns of JSON, which have names."""
+    if numbers := [each for each in columns if isinstance(each, int)]:
         raise RecipeError(f"data.columns: {path} is JSONL: its columns go by key, not {numbers[0]}")
-    columns = tuple(map(str, layout.columns))
-    return records(path, len(columns), partial(_values, columns), broken)
+    return tuple(map(str, columns))
 
 
 def records(path: Path, width: int, parse: Parse, broken: Broken) -> Iterator[Row]:
@@ -233,21 +240,29 @@ def _object(line: str) -> dict[str, Any] | str:
 
 
 def _values(columns: tuple[str, ...], record: dict[str, Any]) -> tuple[str, ...] | str:
-    """The columns' values in a JSON object, numbers as they are written; or what is wrong."""
+    """The columns' values in a JSON object; or what is wrong."""
     fields = []
     for column in columns:
-        if column not in record:
-            return f"no key “{column}”"
-        value = record[column]
-        if isinstance(value, int | float):
-            value = json.dumps(value)
-        if not isinstance(value, str):
-            return f"“{column}” is not text"
-        value = one_line(value)
+        try:
+            value = one_line(text_of(record, column))
+        except ValueError as error:
+            return str(error)
         if defect := forbidden(value):
             return defect[0]
         fields.append(value)
     return tuple(fields)
+
+
+def text_of(record: Mapping[str, Any], column: str) -> str:
+    """A value in a JSON object, a number as it is written; ValueError if it is no text."""
+    if column not in record:
+        raise ValueError(f"no key “{column}”")
+    value = record[column]
+    if isinstance(value, int | float):
+        value = json.dumps(value)
+    if not isinstance(value, str):
+        raise ValueError(f"“{column}” is not text")
+    return value
 
 
 def one_line(text: str) -> str:

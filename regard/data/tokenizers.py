@@ -13,7 +13,7 @@ which no token of any kind does, so the text "<end>" is just five characters.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -149,6 +149,19 @@ class Tokenizer:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows)) // kind.itemsize
         return np.frombuffer(b"".join(rows), kind), lengths
 
+    def encode_plain(self, lines: Sequence[str]) -> list[list[int]]:
+        """The same where nothing is meant as a special token: also by an imported tokenizer, the
+        spelling of one is cut like any other text."""
+        if not self.imported:
+            return self.encode(lines)
+        return self._known(foreign.encode(self._plain, lines))
+
+    @cached_property
+    def _plain(self) -> Library:
+        library, _ = foreign.read(self.json)
+        library.encode_special_tokens = True
+        return library
+
     @property
     def spaced(self) -> bool:
         """Whether a token takes the blank before a word."""
@@ -160,11 +173,14 @@ class Tokenizer:
         return self._numbers([text])[0]
 
     def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
-        if self.imported:  # and may have pieces that the model has no row for
-            rows = foreign.encode(self._library, texts)
-            return [[n if n < len(self) else self.unknown for n in row] for row in rows]
+        if self.imported:
+            return self._known(foreign.encode(self._library, texts))
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
+
+    def _known(self, rows: list[list[int]]) -> list[list[int]]:
+        """Those of an imported tokenizer, which may have pieces that the model has no row for."""
+        return [[n if n < len(self) else self.unknown for n in row] for row in rows]
 
     def words(self, line: str) -> list[str]:
         """The line as it is cut before tokens are looked up: for whole words, the words; of an

@@ -1,7 +1,8 @@
 """Inputs and outputs as columns of a user's own table."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 from regard.decoding.prediction import Prediction
 
@@ -30,7 +31,7 @@ class InTables:
     said = "prediction"
     listed = False
     """Whether an output is a list in JSON: of its tokens."""
-    usual_columns: ClassVar[Mapping[str, str]] = {}
+    usual_columns: Mapping[str, str] = MappingProxyType({})
     """The sides of an example in the order in which `data.columns` names their columns, and what
     these are called where it does not."""
 

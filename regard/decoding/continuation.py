@@ -8,7 +8,7 @@ The prompt x is given, not written: nothing of it counts in a score, a length or
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -76,6 +76,19 @@ class Continuer:
     documents: bool = False
     """Whether a text of several lines has one end alone."""
 
+    fresh: ClassVar[bool] = False
+    """Whether what is written begins anew, and does not go on where a prompt stops."""
+
+    @property
+    def end(self) -> int:
+        """The token that ends an output, if any does."""
+        return self.by.end
+
+    @property
+    def unwritten(self) -> tuple[int, ...]:
+        """Tokens that no output has."""
+        return tuple(token for token in self.by.unwritten if token != self.end)
+
     def tokens(self, text: str) -> list[int]:
         """Those of a text of many lines; there is no end after the last."""
         if self.documents:
@@ -86,7 +99,15 @@ class Continuer:
     def begun(self, prompt: list[int]) -> list[int]:
         """What is read before the first token that is written; some imported tokenizers put nothing
         before a prompt."""
-        return [self.before, *prompt] if self.by.opens or not prompt else prompt
+        return self.opened(prompt) if self.by.opens or not prompt else prompt
+
+    def opened(self, tokens: list[int]) -> list[int]:
+        """The tokens of a text with what is read before the first that is said."""
+        return [self.before, *tokens]
+
+    def tokens_of_both(self, text: str, target: str) -> list[int]:
+        """The tokens of a prompt and of what follows it."""
+        return self.tokens(text + target)
 
     def decode(self, tokens: Sequence[int]) -> str:
         if self.documents:
@@ -124,7 +145,7 @@ class Continuer:
         prompt, stops, shown = self.tokens(text), self._stops(stop), ""
         row, done, draws = self.begun(prompt), NOTHING, 0
         while not done.finished and len(done.tokens) < length:
-            rows = [[*row, *done.tokens][-self._kept :]]
+            rows = [self._held(row, done)]
             steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
             for new in _hypotheses(steps):
                 said = new._replace(tokens=done.tokens + new.tokens)
@@ -149,6 +170,10 @@ class Continuer:
         """How many tokens a model that hands nothing on reads again when its window is full."""
         return (self.window or sys.maxsize) // 2 + 1
 
+    def _held(self, row: list[int], done: Hypothesis) -> list[int]:
+        """What is read of a prompt and what was written after it."""
+        return [*row[-self._kept :], *done.tokens][-self._kept :]
+
     def follow(
         self,
         prompts: list[list[int]],
@@ -169,10 +194,7 @@ class Continuer:
         going, draws = [(n, 0) for n in range(len(texts))], 0
         while going:
             before = [found[n][k] for n, k in going]
-            rows = [
-                [*texts[n][-self._kept :], *done.tokens][-self._kept :]
-                for (n, _), done in zip(going, before, strict=True)
-            ]
+            rows = [self._held(texts[n], done) for (n, _), done in zip(going, before, strict=True)]
             marks = tuple(numbers[n] + ((draws + k) << 32) for n, k in going)  # new in each window
             read = [prompts[n] for n, _ in going]
             best = self._written(rows, before, marks, search, length, stops, read)
@@ -249,9 +271,9 @@ class Continuer:
         is never written."""
         return Request(
             start=[row[-1] for row in rows],
-            end=self.by.end if self.ends else self.by.pad,
+            end=self.end if self.ends else self.by.pad,
             caps=caps,
-            forbidden=self.by.unwritten,
+            forbidden=self.unwritten,
             written=written,
             numbers=numbers,
             device=self.model.device,
@@ -265,8 +287,9 @@ class Continuer:
         found = self.follow(prompts, list(range(len(prompts))), greedy, SHORT)
         return [self.decode(best[0].tokens) for best in found], [*map(self.decode, right)]
 
-    def samples(self, texts: Sequence[str], choose: Choose) -> list[Sample]:
+    def samples(self, sides: Sequence[Sequence[str]], choose: Choose) -> list[Sample]:
         """How the model goes on, greedily, in the middle of some texts, or at places of one."""
+        [texts] = sides
         if len(texts) > 1:
             chosen = [texts[n] for n in choose(len(texts))]
             places = [(text, border(text, len(text) // 2)) for text in chosen]
@@ -289,7 +312,8 @@ class Continuer:
         if stops:
             best = [stops.shortened(prompt, each) for each in best]
         texts = [stops.cut(self.text(prompt, each.tokens)) for each in best]
-        return written(best, texts, self.by, status=status, source=self.by.pieces(prompt))
+        details = {"status": status, "source": self.by.pieces(prompt)}
+        return written(best, texts, self.by, end=self.end, **details)
 
     def look(
         self,
@@ -308,19 +332,21 @@ class Continuer:
             with torch.inference_mode():
                 state = read(self.model, rows)
             best, beam = reading.best(self.model, state, request, search, self.by)
-            said = [*prompt, *best.tokens, *([self.by.end] if best.finished else [])]
+            said = [*prompt, *best.tokens, *([self.end] if best.finished else [])]
         else:
-            said = self.tokens(text + target)
+            said = self.tokens_of_both(text, target)
         if not said:
             raise UserError("inspect: there is nothing to read")
+        first, *rest = self.opened(said)
+        first_said = len(prompt) + len(rest) - len(said)
         return reading.written(
             batch([said]).to(self.model.device),
             text,
-            said,
+            rest,
             self.by,
-            start=self.before,
-            prompt=len(prompt),
-            given=len(prompt) if target is None else len(said),
+            start=first,
+            prompt=first_said,
+            given=first_said if target is None else len(rest),
             beam=beam,
         )
 

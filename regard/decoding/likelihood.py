@@ -33,6 +33,19 @@ class Text(NamedTuple):
     """The same of its bytes in UTF-8."""
     spelling: int
     """Bits on top of those of the tokens, for what is unknown."""
+    given: Sequence[int] = ()
+    """What is read before it and does not count: a prompt."""
+
+    @property
+    def whole(self) -> list[int]:
+        """All that is read or said of it."""
+        return [*self.given, *self.tokens]
+
+    @property
+    def places(self) -> slice:
+        """Those of its tokens among all that are said; the first of what is given is read alone."""
+        first = max(0, len(self.given) - 1)
+        return slice(first, first + len(self.tokens))
 
 
 def measured(

@@ -67,7 +67,7 @@ class _Vocabulary:
         base = len(by.decode([some]))
         # After another token: the blank before a text's first word would not be seen.
         texts = ["" if n in by.special else by.decode([some, n])[base:] for n in range(len(by))]
-        texts[by.end] = "\n"
+        texts[continuer.end] = "\n"
         inner = [text.lstrip() for text in texts]
         pairs = zip(texts, inner, strict=True)
         self.blank = np.array([bool(text) and not each for text, each in pairs])
@@ -97,7 +97,7 @@ class _Search:
     def __init__(self, continuer: Continuer, text: str) -> None:
         self.continuer, self.vocabulary = continuer, _Vocabulary(continuer)
         self.prompt = continuer.tokens(text)
-        self.over = not text or not is_inside(text[-1])
+        self.over = continuer.fresh or not text or not is_inside(text[-1])
         """Whether a word may follow without whitespace."""
         self.found: dict[str, float] = {}
         self.queue = [_Begun(0.0, ())]
@@ -105,7 +105,7 @@ class _Search:
         """p of all that makes the text's last word longer."""
 
     def best(self, count: int) -> list[Word]:
-        row = [self.continuer.before, *self.prompt]
+        row = self.continuer.opened(self.prompt)
         if window := self.continuer.window:
             row = row[-max(1, window - LONGEST) :]
         state = read(self.continuer.model, [row])
@@ -127,8 +127,8 @@ class _Search:
     def _follow(self, begun: list[_Begun], state: DecoderState, last: int) -> NDArray[np.float64]:
         """p of each token after each of them: (N, V)."""
         found: list[NDArray[np.float64]] = [np.empty(0)] * len(begun)
-        model, by = self.continuer.model, self.continuer.by
-        never = torch.tensor(by.unwritten, device=model.device)
+        model = self.continuer.model
+        never = torch.tensor(self.continuer.unwritten, device=model.device)
         for length in {len(each.tokens) for each in begun}:
             chosen = [n for n, each in enumerate(begun) if len(each.tokens) == length]
             rows = [[last, *begun[n].tokens] for n in chosen]
@@ -141,7 +141,7 @@ class _Search:
 
     def _extend(self, begun: _Begun, chances: NDArray[np.float64], floor: float) -> None:
         """Count what is over, and keep what may become longer; `chances` are p of all of it."""
-        kinds, end = self.vocabulary, self.continuer.by.end
+        kinds, end = self.vocabulary, self.continuer.end
         if begun.inside:
             over = ~kinds.goes_on
             self._add(begun.tokens, float(chances[over].sum()))

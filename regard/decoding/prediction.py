@@ -71,9 +71,16 @@ class Prediction:
 
 
 def written(
-    best: Sequence[Hypothesis], texts: Sequence[str], by: Tokenizer, **details: Any
+    best: Sequence[Hypothesis],
+    texts: Sequence[str],
+    by: Tokenizer,
+    *,
+    end: int | None = None,
+    **details: Any,
 ) -> Prediction:
-    """What was found by a search, best first, and the text of each."""
+    """What was found by a search, best first, and the text of each; `end` is the token that ends
+    one, if it is not that of every text."""
+    last = by.end if end is None else end
     first = best[0]
     several = [
         {"text": text, "score": each.score, "log_probs": list(each.log_probs)}
@@ -82,7 +89,7 @@ def written(
     return Prediction(
         text=texts[0],
         score=first.score,
-        tokens=by.pieces([*first.tokens, by.end] if first.finished else first.tokens),
+        tokens=by.pieces([*first.tokens, last] if first.finished else first.tokens),
         log_probs=list(first.log_probs),
         alternatives=several if len(best) > 1 else [],
         **details,

@@ -225,7 +225,7 @@ def _long(plan: Any, fields: Fields, parts: Sequence[Part]) -> Iterator[Finding]
     """Examples that have more positions than data.max_length, as far as that is known."""
     if plan.limited and parts:
         measures = {side: field.at_least for side, field in fields.items()}
-        yield from examples.long(parts, measures, plan.data)
+        yield from examples.long(parts, measures, plan.data, together=plan.together)
 
 
 # Lists of findings

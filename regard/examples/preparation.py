@@ -52,6 +52,8 @@ class Plan:
     """Whether data.max_length holds: not for running text."""
     joint: tuple[str, ...] = ()
     """Sides that learn together, as the texts of one vocabulary."""
+    together: bool = False
+    """Whether data.max_length holds for all sides together, and not for each of them."""
     answer: Callable[[Example], Example] = lambda example: example
     """What is learnt by outside of training, where there are several right answers."""
     also: Callable[[Row], Iterable[Row]] | None = None

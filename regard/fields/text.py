@@ -52,6 +52,14 @@ class Tokenised(Base):
     def size_names(self) -> Sequence[str]:
         return ("tokens", "characters") if self.spelt else ("tokens",)
 
+    def keep(self, value: Any) -> str:
+        """A document may have several lines."""
+        shown = self.show(value)
+        return shown.replace(SEPARATOR, SEPARATOR + "0").replace("\n", SEPARATOR + "1")
+
+    def kept(self, line: str) -> Any:
+        return self.parse(line.replace(SEPARATOR + "1", "\n").replace(SEPARATOR + "0", SEPARATOR))
+
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """Characters, scripts, markup, and what one part has in another form than training."""
         for part in parts:
@@ -188,13 +196,6 @@ class Field(Tokenised):
     def show(self, value: str) -> str:
         return value
 
-    def keep(self, value: str) -> str:
-        """A document may have several lines."""
-        return value.replace(SEPARATOR, SEPARATOR + "0").replace("\n", SEPARATOR + "1")
-
-    def kept(self, line: str) -> str:
-        return line.replace(SEPARATOR + "1", "\n").replace(SEPARATOR + "0", SEPARATOR)
-
     # What has learnt from data
 
     @property
@@ -260,6 +261,10 @@ class Field(Tokenised):
 
     def targets(self, arrays: Mapping[str, Any]) -> int:
         return int(arrays[f"{self.name}_mask"].sum()) if self.written else 0
+
+    def row(self, tokens: Sequence[int]) -> Row:
+        """The row of tokens that are all there is."""
+        return {self.name: tokens}
 
     @property
     def before(self) -> int:

@@ -140,7 +140,7 @@ def survey(
 def examples(task: Any, part: str, count: int) -> tuple[list[str], ...]:
     """The first examples of a part, a list for each side; of a running text, its first lines."""
     sides = task.references(part)
-    if isinstance(task, Continues):
+    if isinstance(task, Continues) and len(sides) == 1:
         lines = [line for text in sides[0] for line in text.split("\n")]
         sides = ([line for line in lines if line.strip()],)
     chosen = [row for row in zip(*sides, strict=True) if all(side.strip() for side in row)][:count]

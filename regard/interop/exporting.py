@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import save_file
+from tokenizers import AddedToken, Tokenizer as Library
 from torch import Tensor
 
 from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
-from regard.interop import families, importing
+from regard.fields import dialogue
+from regard.interop import chat_templates, families, importing
 from regard.interop.alone import alone
 from regard.interop.families import Table
 from regard.interop.folders import WEIGHTS
@@ -58,6 +60,7 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
             save_file(tensors, writing / WEIGHTS, metadata={"format": "pt"})
             _write_tokenizers(run, by, writing)
             about = _about(name, family, by, run) | settings
+            about |= chat_templates.kept([*run.task.fields.values()][-1])
             write_texts(writing, {"config.json": checked.written(about, indent=1)})
             off = _difference(model, writing, min(LENGTH, longest(run)))
     except OSError as error:
@@ -180,12 +183,29 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
             before = [] if run.recipe.kind == "translate" else [each.start]
             after = [each.end] if masked or run.recipe.kind == "translate" else []
             alone(each, path, before=before, after=after)
+    answers = [*run.task.fields.values()][-1]
+    form = answers.form if isinstance(answers, dialogue.Side) else None
+    if form is not None and not by.imported:
+        _mark_special(by, folder / "tokenizer.json")
     spelt = {name: by.spelling_of(number) for name, number in by.named.items()}
     keys = NAMES | FRAMES if masked else NAMES
     given = {key: spelt[name] for name, key in [*NAMES.items(), *FRAMES.items()] if name in spelt}
     table = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     table |= {key: piece for key, piece in given.items() if key in keys.values()}
+    if form is not None:
+        table["chat_template"] = chat_templates.written(form, by)
+        if form.end != by.end:
+            ends = {"eos_token_id": [by.end, form.end]}
+            write_texts(folder, {"generation_config.json": checked.written(ends, indent=1)})
     write_texts(folder, {"tokenizer_config.json": checked.written(table, indent=1)})
+
+
+def _mark_special(by: Tokenizer, path: Path) -> None:
+    """A template is text there: its special tokens are found by how they are spelt."""
+    library = Library.from_file(str(path))
+    pieces = [by.spelling_of(number) for number in sorted(by.special)]
+    library.add_special_tokens([AddedToken(p, special=True, normalized=False) for p in pieces])
+    library.save(str(path))
 
 
 def _difference(model: Model, folder: Path, length: int) -> float:

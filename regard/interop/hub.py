@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.errors import UserError
 
 NAME = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96})?")
-WANTED = ("*.json", "*.safetensors", "*.spm")
+WANTED = ("*.json", "*.safetensors", "*.spm", "chat_template.jinja")
 """Neither code nor anything pickled is ever fetched."""
 
 

@@ -10,7 +10,7 @@ All shapes are compared before a weight is read; the run gets its name once all 
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor
 from regard import __version__
 from regard.data import whole_file
 from regard.errors import RecipeError, UserError
-from regard.interop import families, vocabularies
+from regard.interop import chat_templates, families, vocabularies
 from regard.interop.families import Settings, Table
 from regard.interop.folders import Folder, Tensors
 from regard.interop.kept import check_free, whole
@@ -52,6 +52,8 @@ class Imported:
     """The tokenizers of the task's fields, as JSON, by their files' names."""
     weights: Mapping[str, Tensor]
     """By our names; a tied one once."""
+    notes: Sequence[str] = ()
+    """What could not be taken over."""
 
     def model(self) -> Model:
         """The model, ready to predict."""
@@ -60,10 +62,13 @@ class Imported:
         return made.eval()
 
 
-def run(source: Path, folder: Path) -> Run:
-    """Make a run of the model in a folder of Hugging Face."""
+def run(source: Path, folder: Path, tell: Callable[[str], None] = lambda text: None) -> Run:
+    """Make a run of the model in a folder of Hugging Face; what could not be taken over is told."""
     check_free(folder)
-    return write(read(source), folder, source)
+    found = read(source)
+    for note in found.notes:
+        tell(note)
+    return write(found, folder, source)
 
 
 def write(found: Imported, folder: Path, source: Path) -> Run:
@@ -88,7 +93,8 @@ def read(source: Path) -> Imported:
         raise UserError(f"{source / 'config.json'}: {error}") from None
     tensors = folder.tensors()
     cut = vocabularies.read(folder, settings, family.SPECIAL)
-    recipe = _recipe(source, family.TASK, model, longest, cut.section, settings)
+    template, notes = chat_templates.read(folder, cut.special)
+    recipe = _recipe(source, family.TASK, model, longest, cut.section, settings, template)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
     texts = {field.file: cut.of(name) for name, field in fields.items()}
     sizes = sizes_of_task(recipe, texts)
@@ -99,7 +105,7 @@ def read(source: Path) -> Imported:
     except UserError as error:
         said = str(error)
         raise UserError(said if said.startswith(str(source)) else f"{source}: {said}") from None
-    return Imported(recipe, sizes, texts, weights)
+    return Imported(recipe, sizes, texts, weights, notes)
 
 
 def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
@@ -115,7 +121,13 @@ def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
 
 
 def _recipe(
-    source: Path, task: str, model: Table, longest: int, cut: Table, settings: Settings
+    source: Path,
+    task: str,
+    model: Table,
+    longest: int,
+    cut: Table,
+    settings: Settings,
+    template: Table,
 ) -> Recipe:
     """The recipe of a run that has learnt elsewhere: what training reads is not there."""
     table: Table = {
@@ -127,6 +139,8 @@ def _recipe(
     if task == "language_model":
         table |= {"search": {"kind": "greedy"}}
         table["stream"] = {"streams": 1, "length": longest, "documents": "paragraph"}
+        if template:
+            table |= {"unit": "dialogue", "template": template}
         table["model"]["head"] = {"bias": False, "smoothing": 0.0}
     if task == "masked_language_model":
         table["windows"] = {"length": longest}

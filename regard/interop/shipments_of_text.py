@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.decoding.answers import dialogues_of
 from regard.decoding.prediction import Prediction
+from regard.errors import UserError
 from regard.fields import text
 from regard.interop import graphs, stand_ins
 from regard.interop.alone import alone
@@ -41,6 +43,10 @@ class Written(Shipment):
 
     def __init__(self, run: Run, model: Model) -> None:
         super().__init__(run, model)
+        if dialogues_of(self.task):
+            raise UserError(
+                f"{run.folder} answers prompts, of which no ONNX is made: --to huggingface"
+            )
         self.target = tokenized(self.task.target, text.Field, "text")
         self.source = None
         if model.input is not None:
@@ -82,7 +88,7 @@ class Written(Shipment):
 
     def save(self, folder: Path) -> None:
         if self.source is None:
-            by, before = self.target.tokenizer, [self.task.before]
+            by, before = self.target.tokenizer, [self.target.before]
             line = "" if self.task.packed else "\n"
             alone(by, folder / "tokenizer.json", before=before, line=line)
         else:

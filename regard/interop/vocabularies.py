@@ -27,6 +27,8 @@ class Cut:
     """The recipe's section `tokenizer`."""
     texts: dict[str, str]
     """A tokenizer for each side, or one, called "", for all."""
+    special: frozenset[str] = frozenset()
+    """How its special tokens are spelt."""
 
     def of(self, side: str) -> str:
         return self.texts.get(side) or self.texts[""]
@@ -68,7 +70,9 @@ def read(folder: Folder, settings: Settings, usual: Mapping[str, str]) -> Cut:
             f"{folder.path}: neither config.json nor tokenizer_config.json says which token ends a "
             "text (eos_token)"
         )
-    return Cut({"kind": "huggingface", "vocabulary": rows, **section}, texts)
+    added = library.get_added_tokens_decoder().values()
+    marks = frozenset(token.content for token in added if token.special)
+    return Cut({"kind": "huggingface", "vocabulary": rows, **section}, texts, marks)
 
 
 def _special(

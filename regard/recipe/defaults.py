@@ -4,6 +4,7 @@ They stand in a file beside the task's own, tasks/classify.toml beside tasks/cla
 
     [all.train]             for every recipe of the task
     [character.model]       where the tokenizer is of this kind
+    [dialogue.search]       where the task's `unit` is this one
     [rnn.train.optimizer]   where the encoder is of this kind (the decoder, where there is none)
     [rnn-character.batch]   where both are
     [finetune.train]        where the model begins with the weights of a run (model.weights)
@@ -79,7 +80,7 @@ def _laid(table: Table, task: ModuleType) -> Table:
     kinds = {part: {"kind": kind} for part, kind in task.PARTS.items() if isinstance(kind, str)}
     laid: Table = {"model": kinds}
     cuts = _name(table, "tokenizer.kind")
-    for name in ("all", cuts):
+    for name in ("all", cuts, _name(table, "unit")):
         _lay(laid, copy.deepcopy(tables.get(name, {})))
     if main := main_part(task):
         kind = _name(table, f"model.{main}.kind") or _name(laid, f"model.{main}.kind")

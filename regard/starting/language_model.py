@@ -1,4 +1,4 @@
-"""Running text, or a text on each line."""
+"""Running text, or a text on each line; or prompts with answers."""
 
 import bz2
 import math
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard.data.readers import suffix
 from regard.errors import RecipeError, UserError
-from regard.starting import Asked, Draft, Key, Section, measures, table
+from regard.starting import Asked, Draft, Key, Section, dialogues, measures, table
 from regard.starting.sample import Sample, first_of, take
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Table
@@ -45,11 +45,13 @@ class Text:
 
 
 def fits(asked: Asked) -> float:
-    """A plain text that is no table."""
+    """A plain text that is no table, or dialogues."""
     try:
         sample = take(asked.files[0])
     except UserError:
         return 0.0
+    if dialogues.are_there(asked):
+        return 0.95
     plain = suffix(sample.path) in (".txt", ".text", ".md", "")
     return 0.6 if plain and table.attempt(sample) is None else 0.1
 
@@ -57,6 +59,8 @@ def fits(asked: Asked) -> float:
 def look(asked: Asked, base: Path) -> Draft:
     """What is said, character by character or piece by piece."""
     files = table.parts(asked.files)
+    if answered := dialogues.find(files["train"], asked.columns):
+        return dialogues.draft(answered, files, base)
     found = read(files["train"], asked.columns)
     sizes = measures.lengths([*map(len, found.lines)], "characters")
     total, speech = found.characters, measures.language(found.lines)

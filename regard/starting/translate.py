@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.dialogues import SIDES
 from regard.data.readers import count
 from regard.errors import RecipeError, UserError
 from regard.starting import Asked, Draft, Key, Section, measures, table
@@ -52,7 +53,9 @@ def fits(asked: Asked) -> float:
         source, target = choose(table.read(plain[0]), asked.columns)
     except UserError:
         return 0.0
-    return 0.1 if source.few or target.few else 0.8
+    if {source.name, target.name} == {*SIDES} or source.few or target.few:
+        return 0.1  # prompts and answers are a language model's
+    return 0.8
 
 
 def choose(found: Table, given: Sequence[str] = ()) -> tuple[Column, Column]:

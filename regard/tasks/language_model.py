@@ -2,7 +2,7 @@
 
 A text's end is the token END, with every tokenizer. Either each line is a text of its own, or the
 lines are one running text, in which END is what stands between two of them, or documents follow
-each other, each with END after it.
+each other, each with END after it. Of a dialogue, only answers are learnt: p(answer | all before).
 """
 
 import sys
@@ -16,14 +16,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import batching, files, stream, tokenizers
+from regard.data import batching, files, stream, template, tokenizers
 from regard.data.batching import by_length
 from regard.data.held_out import ByPlace
+from regard.decoding.answers import Dialogues, graded
 from regard.decoding.continuation import Continuer
-from regard.decoding.likelihood import Text, log_probs, means, measured, scored, scores
+from regard.decoding.likelihood import Text, log_probs, means, scored, scores
 from regard.decoding.prediction import Choose, Sample
+from regard.decoding.texts import Plain, Texts
 from regard.errors import RecipeError
-from regard.examples import running_text
+from regard.examples import dialogues, running_text
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import collate
 from regard.fields import text
@@ -45,8 +47,6 @@ from regard.train import health
 from regard.types import Batch, Batches, Bounded, Carry, Terms
 
 PARTS = {"decoder": "rnn", "head": "vocabulary"}
-PLACES = 16
-"""In validation: where continuations are asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,17 @@ class Output:
 class Config:
     """Sections of a recipe for a language model, beside the model and the trainer."""
 
-    unit: Literal["stream", "line"] = "stream"
-    """Running text, cut into parallel streams, or every line a text of its own."""
+    unit: Literal["stream", "line", "dialogue"] = "stream"
+    """Running text, cut into parallel streams, or every line a text of its own, or prompts with
+    answers, which alone are learnt."""
     data: files.Config
     """The text; of running text, empty and long lines are kept, whatever is said here."""
     held_out: ByPlace
-    """What is kept from learning, where no files are named for it."""
+    """What is kept from learning, where no files are named for it; of dialogues, by the prompt."""
     tokenizer: tokenizers.Config
     """How text becomes tokens."""
+    template: template.Config
+    """How dialogues are written."""
     stream: stream.Config
     """How running text is read."""
     batch: batching.Config
@@ -87,23 +90,26 @@ def metrics(config: Config) -> dict[str, Direction]:
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
-    if len(config.data.columns) > 1:
+    dialogue = config.unit == "dialogue"
+    if len(config.data.columns) > 1 and not dialogue:
         raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
     config.held_out.check(config.data)
     check_head(recipe, "tokens")
     check_written(recipe)
-    if config.unit != "stream" and config.stream.packs:
+    if config.unit == "line" and config.stream.packs:
         raise RecipeError("stream.documents: with unit = 'line' every line is a text; drop one")
     if config.unit == "stream":
         length = config.stream.length
         check_positions(recipe, "decoder", length, f"stream.length = {length} asks")
     else:
-        longest = config.data.max_length
-        check_positions(recipe, "decoder", longest + 1, f"data.max_length = {longest} asks")
+        longest, edges = config.data.max_length, (Dialogues if dialogue else Plain).edges
+        check_positions(recipe, "decoder", longest + edges, f"data.max_length = {longest} asks")
 
 
 def plan(config: Config) -> Plan:
-    """Lines, each a text of its own, or all of them one running text."""
+    """Lines, each a text of its own, or all of them one running text; or dialogues."""
+    if config.unit == "dialogue":
+        return dialogues.plan(config.data, config.held_out, config.tokenizer, config.template)
     running = config.unit == "stream"
     target = text.Field("target", config.tokenizer, "ended", running=running)
     return Plan(
@@ -120,20 +126,24 @@ def plan(config: Config) -> Plan:
 class Task(FolderTask):
     """A language model whose tokenizer and store lie in a run's folder."""
 
-    said, usual_columns = "continuation", {"target": "text"}
-
     config: Config
     predict_options = frozenset({"length", "stop"})
+    evaluate_options = frozenset({"samples"})
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
-        self.target, self.by = self.fields["target"], self.fields["target"].tokenizer
+        *_, self.target = self.fields.values()
+        self.by, words = self.target.tokenizer, config.tokenizer.kind == "word"
         self.sizes = sizes_of(self.fields, writes="target")
         self.streams = config.unit == "stream"
         self.packed = self.streams and config.stream.packs
         self.running = self.streams and not self.packed
         """Whether all is one text, without an end."""
-        self.before = self.target.before
+        if config.unit == "dialogue":
+            self.texts: Texts = Dialogues(self.fields["prompt"], self.target, words)
+        else:
+            self.texts = Plain(self.target, words, self.running, self.packed)
+        self.said, self.usual_columns = self.texts.said, self.texts.columns
         self.first = self.by.end if self.packed and not config.stream.across else None
         """What stands before documents, if they must not see each other."""
 
@@ -143,7 +153,7 @@ class Task(FolderTask):
         if not self.streams:
             return super().batches(seed)
         tokens = self._stored("train").store.flat("target")
-        return stream.Streams(tokens, self.before, self.config.stream, seed)
+        return stream.Streams(tokens, self.target.before, self.config.stream, seed)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y), the true beginning of y being given at each place.
@@ -163,7 +173,7 @@ class Task(FolderTask):
 
     def _batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Texts with their ends."""
-        return collate([self.target], [{"target": row} for row in rows], range(len(rows)))
+        return collate([self.target], [self.target.row(row) for row in rows], range(len(rows)))
 
     def _handed(self, model: Model) -> dict[str, torch.Tensor]:
         """What a text hands on to the next."""
@@ -181,52 +191,38 @@ class Task(FolderTask):
         """How many tokens a model can hold that hands nothing on; None for one that does."""
         if self._handed(model):
             return None
-        return self.config.stream.length if self.streams else self.config.data.max_length + 1
+        longest = self.config.data.max_length + self.texts.edges
+        return self.config.stream.length if self.streams else longest
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.plan.has("validation"):
             return {}
-        texts = self._measured(self._validation())
+        texts = self.texts.measured(*self._validation())
         figures = means(texts, self._log_probs(model, texts, 64))
-        return figures | self._alike(model, [text.tokens for text in texts])
+        # Whether what the model would go on with is the same at many places of these texts.
+        places = self.texts.places(texts)
+        return figures | health.shares(*self.continuer(model).beside(places))
 
-    def _validation(self) -> list[str]:
+    def _validation(self) -> tuple[list[str], ...]:
         """The validation part as it was when the run was made; an older run reads the files."""
         found = watched(self.folder, self.fields)
-        if found is None:
-            return self.references("validation")[0]
-        return self._joined([line for (line,) in found])
-
-    def _alike(self, model: Model, rows: Sequence[list[int]]) -> dict[str, float]:
-        """Whether what the model would go on with is the same at many places of these texts."""
-        if self.running:
-            places = [(rows[0], len(rows[0]) * n // (PLACES + 1)) for n in range(1, PLACES + 1)]
-        else:
-            places = [(row, len(row) // 2) for row in rows[:: max(1, len(rows) // PLACES)]]
-        return health.shares(*self.continuer(model).beside(places))
+        return self.references("validation") if found is None else self.texts.sides(found)
 
     # Likelihood
 
-    def references(self, part: files.Part) -> tuple[list[str]]:
-        """The texts of a part: its lines or documents, or all of it as one running text."""
+    def references(self, part: files.Part) -> tuple[list[str], ...]:
+        """The texts of a part: its lines or documents, or all of it as one running text; or prompts
+        and answers."""
         found = self.plan.whole(part, self.config.data.policy)
-        return (self._joined([each.values[0] for each in found]),)
-
-    def _joined(self, lines: list[str]) -> list[str]:
-        """The texts that lines are: each of them one, or all of them together."""
-        return ["\n".join(lines)] if self.running else lines
+        return self.texts.sides([each.values for each in found])
 
     def symbols(self, part: files.Part) -> list[list[int]]:
-        return [text.tokens for text in self._measured(self.references(part)[0])]
-
-    def _measured(self, texts: Sequence[str]) -> list[Text]:
-        words = self.config.tokenizer.kind == "word"
-        return measured(self.by, texts, words=words, documents=self.packed)
+        return [text.whole for text in self.texts.measured(*self.references(part))]
 
     def _log_probs(
         self, model: Model, texts: Sequence[Text], size: int
     ) -> list[NDArray[np.float32]]:
-        """log p of each token of each text, given those before it.
+        """log p of each token of each text that counts, given those before it.
 
         A model that hands on its state knows all of them. Any other reads windows as long as
         those that it has learnt from, and knows at least half a window, but at a text's beginning.
@@ -235,29 +231,34 @@ class Task(FolderTask):
         window = self.window(model)
 
         def read(ids: list[int]) -> list[NDArray[np.float32]]:
-            batch = self._batch([texts[n].tokens for n in ids]).to(model.device)
+            batch = self._batch([texts[n].whole for n in ids]).to(model.device)
             table = log_probs(model, batch, window).cpu().numpy()
-            return [line[: len(texts[n].tokens)] for n, line in zip(ids, table, strict=True)]
+            return [line[texts[n].places] for n, line in zip(ids, table, strict=True)]
 
-        return by_length([len(text.tokens) for text in texts], size, read)
+        return by_length([len(text.whole) for text in texts], size, read)
 
     def evaluate(
-        self, model: Model, part: files.Part, search: Part, *, batch: int = 64
+        self, model: Model, part: files.Part, search: Part, *, batch: int = 64, samples: int = 0
     ) -> tuple[dict[str, Score], list[Prediction]]:
-        """Perplexity, bits per character and per byte of a part. Nothing is predicted."""
-        texts, window = self._measured(self.references(part)[0]), self.window(model)
+        """Perplexity, bits per character and per byte of a part; prompts are answered, too."""
+        sides, window = self.references(part), self.window(model)
+        texts = self.texts.measured(*sides)
         context = f"{window // 2}-{window}" if window else "all"
         case = "lc" if self.config.tokenizer.lowercase else "mixed"
         unit = self.config.stream.documents if self.packed else self.config.unit
         about = f"unit:{unit}|context:{context}|case:{case}"
-        return scores(self.by, texts, self._log_probs(model, texts, batch), about), []
+        found = scores(self.by, texts, self._log_probs(model, texts, batch), about)
+        if len(sides) == 1:
+            return found, []
+        outputs = list(self.predict(model, sides[0], search, batch=batch))
+        return found | graded(outputs, sides[1], samples), outputs
 
     def score(
-        self, model: Model, texts: Sequence[str], *, batch: int = 64
+        self, model: Model, *sides: Sequence[str], batch: int = 64
     ) -> Iterator[dict[str, Any]]:
-        """log-probability, perplexity, bits per character and per byte of each text, its end
-        included."""
-        encoded = self._measured(texts)
+        """log-probability, perplexity, bits per character and per byte of each text, or answer, its
+        end included."""
+        encoded = self.texts.measured(*sides)
         found = self._log_probs(model, encoded, batch)
         return (scored(self.by, *each) for each in zip(encoded, found, strict=True))
 
@@ -290,8 +291,7 @@ class Task(FolderTask):
         return self.continuer(model).samples(self._validation(), choose)
 
     def continuer(self, model: Model) -> Continuer:
-        window, kind = self.window(model), (not self.running, self.packed)
-        return Continuer(model, self.by, self.before, window, *kind)
+        return self.texts.continuer(model, self.window(model))
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int

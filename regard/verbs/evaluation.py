@@ -1,7 +1,7 @@
 """What stands behind the scores of a run, by what its task declares that it can do."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from regard.decoding.filling import Recovers
@@ -27,7 +27,7 @@ def details(found: Evaluated) -> list[Table]:
     if isinstance(task, Windowed):
         return _windows(predictor, part)
     if isinstance(task, Continues):
-        return _likelihood(predictor, part, found.lines)
+        return [*_likelihood(found), *(_answered(found) if outputs else [])]
     if isinstance(task, Recovers):
         return _recovered(task.references(part)[0], outputs)
     if isinstance(task, Grades):
@@ -100,26 +100,32 @@ def _written(
     return [worst("Worst outputs by chrF", header, values, texts, higher=True, note=note)]
 
 
-def _likelihood(predictor: Predictor, part: str, found: Sequence[Mapping[str, Any]]) -> list[Table]:
+def _likelihood(found: Evaluated) -> list[Table]:
     """The texts, or the lines of a running text, that surprise a language model most."""
-    texts = predictor.task.references(part)[0]
+    sides = found.predictor.task.references(found.part)
     tables = []
-    if len(texts) > 1:
-        scored = [n for n, each in enumerate(found) if each["log_probs"]]
-        values = [-found[n]["log_prob"] / len(found[n]["log_probs"]) for n in scored]
-        rows = [(texts[n],) for n in scored]
-        header = ("nll per token", "line", "text")
+    if len(sides[0]) > 1:
+        scored = [(n, each) for n, each in enumerate(found.lines) if each["log_probs"]]
+        values = [-each["log_prob"] / len(each["log_probs"]) for _, each in scored]
+        rows = [tuple(side[n] for side in sides) for n, _ in scored]
+        names = found.predictor.sides if len(sides) > 1 else ("text",)
+        header = ("nll per token", "line", *names)
         tables.append(worst("Most surprising lines", header, values, rows, higher=False))
-    task: Any = predictor.task
     chances, contexts = list[float](), list[tuple[str, ...]]()
-    for text, symbols in zip(found, task.symbols(part), strict=True):
-        pieces = task.by.pieces(symbols)
-        for n, (piece, chance) in enumerate(zip(pieces, text["log_probs"], strict=False)):
+    for text in found.lines:
+        pieces = text["tokens"]
+        for n, (piece, chance) in enumerate(zip(pieces, text["log_probs"], strict=True)):
             chances.append(-chance)
             contexts.append((piece, "".join(pieces[max(0, n - 20) : n])))
     columns = ("nll", "token number", "token", "after")
     tables.append(worst("Most surprising tokens", columns, chances, contexts, higher=False))
     return tables
+
+
+def _answered(found: Evaluated) -> list[Table]:
+    """The answers that are farthest from those of the data."""
+    prompts, right = found.predictor.task.references(found.part)
+    return _written(prompts, [[answer] for answer in right], found.predictions)
 
 
 def _recovered(texts: Sequence[str], outputs: Sequence[Prediction]) -> list[Table]:

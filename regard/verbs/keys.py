@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from regard.errors import RecipeError
 from regard.recipe import defaults, upgrade
@@ -288,15 +288,16 @@ def _defaults(task: ModuleType) -> list[str]:
     if not tables:
         return []
     part, names = defaults.main_part(task), dict.fromkeys(k for t in tables.values() for k in t)
-    known, heads = kinds(f"{part}s"), []
-    for name in list(tables)[1:]:
-        of = (
-            "model.weights"
-            if kind == defaults.FINETUNE
-            else ("tokenizer", part)[kind in known] + f'.kind = "{kind}"'
-            for kind in name.split("-")
-        )
-        heads.append(", ".join(f"`{key}`" for key in of))
+    known, units = kinds(f"{part}s"), get_args(get_type_hints(task.Config).get("unit"))
+
+    def where(kind: str) -> str:
+        if kind == defaults.FINETUNE:
+            return "model.weights"
+        if kind in units:
+            return f'unit = "{kind}"'
+        return ("tokenizer", part)[kind in known] + f'.kind = "{kind}"'
+
+    heads = [", ".join(f"`{where(kind)}`" for kind in name.split("-")) for name in list(tables)[1:]]
     lines = [f"| default of | any | {' | '.join(heads)} |", "|---" * (len(tables) + 1) + "|"]
     for name in names:
         cells = (_code(_shown(table[name])) if name in table else "" for table in tables.values())

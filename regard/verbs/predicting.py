@@ -91,10 +91,12 @@ def predict(
       regard predict runs/language-model "The film is" --stream --stop . --temperature 0.7
       regard predict runs/language-model "I went to the climbing gym and I" --next 10
       regard predict runs/imdb-mlm "this movie was [MASK] ." --top 10
+      regard predict runs/chat "What is 2 + 3?"
       regard predict runs/etth1-linear series.csv > forecast.csv
 
     Args:
-        file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input. A
+        file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input, where a
+            run that answers keeps what was said if somebody types it (an empty line begins anew). A
             forecast reads all of a CSV file as one input and writes CSV, or JSON: the rows that
             follow, with their times and the ends of their intervals.
         column: The column of a table that is read: its name, or its number, from 1; otherwise that
@@ -158,6 +160,9 @@ def predict(
             writing.stream(predictor, source, detailed=detailed, stop=stop, **options)
         else:
             writing.next_words(predictor, source, next or 0, detailed=detailed)
+        return
+    if source.interactive and predictor.template and not detailed:
+        writing.converse(predictor, source, stop=stop, **options)
         return
     if source.interactive:
         batch = 1

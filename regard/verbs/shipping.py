@@ -38,7 +38,7 @@ def import_(source: Positional[str], run: Positional[Path], *, json: Flag = Fals
 
     own_process()
     with display.waiting(f"writing {run}"):
-        made = importing.run(hub.folder(source), run)
+        made = importing.run(hub.folder(source), run, display.warn)
     model = made.model()
     made_of = {"folder": str(run), "task": made.recipe.kind, "parameters": model.size()}
     if json:

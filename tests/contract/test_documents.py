@@ -71,7 +71,7 @@ def test_documents_keep_their_lines_and_have_one_end(tmp_path: Path):
     assert rows[:4] == [*DOCUMENTS, DOCUMENTS[0]]
     assert all((row["target"] == task.by.end).sum() == 1 for row in store)
     assert task.references("test") == (DOCUMENTS * 3,)
-    assert set(task._validation()) == set(DOCUMENTS)
+    assert set(task._validation()[0]) == set(DOCUMENTS)
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_a_broken_line_to_validate_by_is_refused_before_training(
     run = Run.create(tmp_path / "run", recipe(made))
     assert json.loads((run.folder / "data.json").read_text())["skipped"] == {"not UTF-8": 1}
     task: Any = run.task
-    assert task._validation() == (["abc", "fg"] if unit == "line" else ["abc\nfg"])
+    assert task._validation() == ((["abc", "fg"] if unit == "line" else ["abc\nfg"]),)
 
 
 # The carry
@@ -336,7 +336,7 @@ def test_no_context_is_lost_at_a_chunks_border(table: Write, tmp_path: Path):
     task, model = untrained(table(LSTM), tmp_path / "run")
     model.eval()
     text = "\n".join(LINES * 30)
-    symbols = task._measured([text])[0].tokens
+    symbols = task.texts.measured([text])[0].tokens
     tokens = torch.tensor([[Tokenizer.end, *symbols[:-1]]])
     batch = Batch(tensors={"target_in": tokens}, ids=(0,), targets=0)
     with torch.inference_mode():
@@ -352,7 +352,7 @@ def test_windows_give_what_their_symbols_alone_would(table: Write, tmp_path: Pat
     """A model that hands nothing on: each window is a text that is read by itself."""
     task, model = untrained(table(TRANSFORMER), tmp_path / "run")
     model.eval()
-    symbols = torch.tensor([task._measured(["\n".join(LINES)])[0].tokens])[:, :12]
+    symbols = torch.tensor([task.texts.measured(["\n".join(LINES)])[0].tokens])[:, :12]
     read = torch.cat([torch.tensor([[Tokenizer.end]]), symbols[:, :-1]], 1)
     tensors = {"target_in": read, "target_out": symbols}
     batch = Batch(tensors=tensors, ids=(0,), targets=12)
@@ -486,7 +486,7 @@ def test_log_probs_are_those_of_score(fresh: tuple[Task, Model]):
     task, model = fresh
     for prompt in ("", "ab", "a§c"):
         [found] = task.predict(model, [prompt], GREEDY, length=6)
-        [symbols] = [text.tokens for text in task._measured([prompt])]
+        [symbols] = [text.tokens for text in task.texts.measured([prompt])]
         pieces = task.by.pieces(range(len(task.by)))
         said = symbols[:-1] + [pieces.index(piece) for piece in found.tokens]
         batch = task._batch([said])
@@ -528,7 +528,7 @@ def test_input_and_output_together_are_the_text(kind: str, table: Write, tmp_pat
     search = Part("sample", sample.Config(temperature=4.0, samples=3))
     for prompt in ("", "abc de", "abc de\n", "\nfg", "k lmno\nabc"):
         [found] = task.predict(model, [prompt], search, length=30)
-        before = task._measured([prompt])[0].tokens[:-1]
+        before = task.texts.measured([prompt])[0].tokens[:-1]
         for each in found.alternatives:
             assert len(each["log_probs"]) == 30
         pieces = task.by.pieces(range(len(task.by)))

@@ -62,8 +62,17 @@ def test_all_defaults_are_keys_of_the_task(task: str):
     names = {"all"} | {
         each for name in defaults.of(module("tasks", task)) for each in name.split("-")
     }
-    assert names <= {"all", "character", "finetune", *kinds("encoders")} and len(names) > 1
+    known = {"all", "character", "dialogue", "finetune", *kinds("encoders")}
+    assert names <= known and len(names) > 1
     read(task)
+
+
+def test_what_a_text_is_decides_too():
+    """Answers are the most probable ones, by a Transformer; running text is drawn."""
+    plain, answers = read("language_model"), read("language_model", "unit=dialogue")
+    assert (plain.task.search.kind, plain.model.decoder.kind) == ("sample", "rnn")
+    assert (answers.task.search.kind, answers.model.decoder.kind) == ("greedy", "transformer")
+    assert answers.model.dim == read("language_model", "model.decoder.kind=transformer").model.dim
 
 
 def test_what_does_the_work_decides():

@@ -124,8 +124,8 @@ def test_objects_get_a_key_before_their_brace():
 
 def test_lists_of_words_are_read_where_they_are_asked_for():
     line = json.dumps({"words": ["a", "b"], "text": "x y"}).encode()
-    for lists, found in ((True, (["a", "b"],)), (False, "“words” is not text")):
-        table = opened(iter([line]), "f", "jsonl", Request(usual=("words",), lists=lists))
+    for kind, found in ((str, (["a", "b"],)), (None, "“words” is not text")):
+        table = opened(iter([line]), "f", "jsonl", Request(usual=("words",), lists=kind))
         assert [table.read(row) for row in table.rows()] == [found]
 
 

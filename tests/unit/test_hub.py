@@ -31,7 +31,7 @@ def test_a_name_is_fetched_without_code_and_pickles(
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert hub.folder("somebody/model") == tmp_path
-    patterns = ["*.json", "*.safetensors", "*.spm"]
+    patterns = ["*.json", "*.safetensors", "*.spm", "chat_template.jinja"]
     assert asked == {"name": "somebody/model", "allow_patterns": patterns}
 
 
