@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.files import called
 from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.tokenizer_training import APART
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.prediction import Prediction as Prediction
@@ -293,8 +294,8 @@ def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
 
 def check_written(recipe: Recipe) -> None:
     """Text that is written must come out with its blanks where they were."""
-    if recipe.task.tokenizer.split == "punctuation":
+    if (split := recipe.task.tokenizer.split) in APART:
         raise RecipeError(
-            f"tokenizer.split: 'punctuation' is for tasks that only read; {recipe.kind} writes "
+            f"tokenizer.split: {split!r} is for tasks that only read; {recipe.kind} writes "
             "text: use 'words'"
         )

@@ -1,0 +1,94 @@
+"""The next word and the one before: one softmax for both directions of a `both_ways` encoder."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.errors import RecipeError
+from regard.layers import sampled_softmax
+from regard.layers.cross_entropy import cross_entropy
+from regard.recipe.values import SymbolsOrZero
+from regard.types import Term, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The projection to the vocabulary and its loss."""
+
+    samples: SymbolsOrZero = 0
+    """In training, how many words are drawn for the sum of the softmax; 0: it has all words, as it
+    always has in validation and evaluation. Worth it from some thousand words on."""
+    bias: bool = True
+    """Whether each token has a bias."""
+
+
+class Asked(NamedTuple):
+    """What is predicted: states that have read all before it, or all after it, and what it is."""
+
+    states: Float[Tensor, "N W"]
+    symbols: Int[Tensor, " N"]
+
+
+class Head(nn.Module):
+    """p(x_{t+1} | x₁ … x_t) = softmax(W →h_t + b), p(x_{t−1} | x_t … x_n) = softmax(W ←h_t + b).
+
+    L = ½ (mean of −log p forward + mean of −log p backward)   (Peters et al. 2018, section 3.1).
+    The hidden vector of a position is [→h_t; ←h_t].
+    """
+
+    predicts = "tokens both ways"
+
+    def __init__(self, config: Config, dim: int, symbols: int, weight: nn.Parameter | None) -> None:
+        super().__init__()
+        if dim % 2:
+            raise RecipeError(f"kind: model.dim = {dim} is not even: half is for each direction")
+        self.samples = config.samples if config.samples < symbols else 0
+        self.weight = nn.Parameter(torch.empty(symbols, dim // 2))
+        nn.init.normal_(self.weight, std=(dim // 2) ** -0.5)
+        self.bias = nn.Parameter(torch.zeros(symbols)) if config.bias else None
+        self.precision = torch.float32
+
+    def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        """Of what stands between two positions, [→h_{t−1}; ←h_{t+1}] being given: each direction
+        by itself has softmax(W →h + b) and softmax(W ←h + b), their product has the sum of these
+        logits (but for the mean of the other, p(v | left) p(v | right) ∝ exp of the sum)."""
+        onward, backward = hidden.chunk(2, -1)
+        return self.way(onward) + self.way(backward)
+
+    def way(self, states: Float[Tensor, "*N W"]) -> Float[Tensor, "*N V"]:
+        """Of one direction."""
+        return nn.functional.linear(states, self.weight, self.bias)
+
+    def loss(
+        self, hidden: Float[Tensor, "B S D"], targets: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Terms:
+        """`targets` are the tokens that stand at the positions themselves."""
+        asked = ask(hidden, targets, mask)
+        weight, bias, offset = self.weight, self.bias, None
+        symbols = [each.symbols for each in asked]
+        if self.samples and self.training:
+            drawn = sampled_softmax.draw(torch.cat(symbols), len(self.weight), self.samples)
+            weight, offset = weight[drawn.words], drawn.offset
+            bias = None if bias is None else bias[drawn.words]
+            symbols = list(drawn.places.split([len(each) for each in symbols]))
+        found = {}
+        for name, each, places in zip(("forward", "backward"), asked, symbols, strict=True):
+            options = {"offset": offset, "precision": self.precision}
+            loss, _ = cross_entropy(each.states, weight, bias, places, 0.0, **options)
+            found[name] = Term(loss, len(places), 0.5)
+        return found
+
+
+def ask(
+    hidden: Float[Tensor, "B S D"], tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+) -> tuple[Asked, Asked]:
+    """Each token but the first by what stands before it, each but the last by what follows."""
+    onward, backward = hidden.chunk(2, -1)
+    both = mask[:, 1:]  # of two neighbours, the right one is the last to be real
+    return (
+        Asked(onward[:, :-1][both], tokens[:, 1:][both]),
+        Asked(backward[:, 1:][both], tokens[:, :-1][both]),
+    )
