@@ -78,7 +78,7 @@ class Encoder(Stack):
     """h_{t,0} = x_t ∈ ℝᴰ and h_{t,j} = [→h_{t,j}; ←h_{t,j}] with both in ℝᴰ⸍²."""
 
     def __init__(self, config: Config, dim: int) -> None:
-        super().__init__()
+        super().__init__((dim,) * (config.layers + 1))
         if dim % 2:
             raise RecipeError(f"kind: model.dim = {dim} is not even: half is for each direction")
         sizes = [dim, *[dim // 2] * (config.layers - 1)]

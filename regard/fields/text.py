@@ -177,6 +177,10 @@ class Field(Tokenised):
     """Whether texts follow each other, so that END of another stands before each; of any length."""
     readable = True
 
+    @property
+    def between_ends(self) -> bool:
+        return self.role == "framed"
+
     @classmethod
     def of(cls, name: str, config: Config, task: Any) -> "Field":
         """The input of a task that labels texts."""

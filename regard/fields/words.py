@@ -69,6 +69,15 @@ class Field(Tokenised):
     # What has learnt from data
 
     @property
+    def size_names(self) -> Sequence[str]:
+        return (*super().size_names, "start", "end")
+
+    @property
+    def size(self) -> Mapping[str, int]:
+        """With the tokens that a reader of whole texts wants around a sentence."""
+        return {**super().size, "start": self.tokenizer.start, "end": self.tokenizer.end}
+
+    @property
     def columns(self) -> Mapping[str, Column]:
         return {**super().columns, f"{self.name}_pieces": Column("u4")}
 

@@ -22,7 +22,7 @@ from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
 from regard.recipe.values import shown
-from regard.types import Batch, Batches, Carry, Head, Positioned, Sizes, Spells, Terms
+from regard.types import Batch, Batches, Carry, Head, Holding, Positioned, Sizes, Spells, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -285,11 +285,15 @@ def check_metric(recipe: Recipe) -> None:
 
 def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
     """A table of positions must be as long as what is read and written."""
-    settings = recipe.model.parts()[part].config
-    if not isinstance(settings, Positioned) or settings.position not in TABLES:
-        return
-    if settings.limit < most:
-        raise RecipeError(f"model.{part}.limit: {settings.limit} positions, but {why} for {most}")
+    parts = {part: recipe.model.parts()[part].config}
+    reads = recipe.model.input
+    if reads is not None and isinstance(reads.config, Holding):
+        parts["input.encoder"] = reads.config.encoder.config
+    for key, settings in parts.items():
+        if not isinstance(settings, Positioned) or settings.position not in TABLES:
+            continue
+        if settings.limit < most:
+            raise RecipeError(f"model.{key}.limit: {settings.limit} positions, but {why} for {most}")
 
 
 def check_written(recipe: Recipe) -> None:
