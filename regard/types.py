@@ -360,6 +360,15 @@ class Head(Protocol):
 
 
 @runtime_checkable
+class Neighbours(Protocol):
+    """A head that says what stands at a position by the states of those beside it."""
+
+    def beside(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        """What it reads for each position."""
+        ...
+
+
+@runtime_checkable
 class Pools(Protocol):
     """A head that reads one vector for each example: that of the whole sequence."""
 

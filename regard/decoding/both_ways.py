@@ -1,64 +1,105 @@
 """What a model that reads from both ends says of texts: of each token by all before it, and by all
 after it.
 
-    forward    Σ_t log p(x_t | x₁ … x_{t−1})
-    backward   Σ_t log p(x_t | x_{t+1} … x_n)
+    forward    Σ_t log p(x_t | x_0 … x_{t−1})      t = 1 … n + 1
+    backward   Σ_t log p(x_t | x_{t+1} … x_{n+1})  t = 0 … n
 
-x_0 is START and x_{n+1} END: the one predicts END last, the other START.
+x_0 is START and x_{n+1} END.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from jaxtyping import Float
-from torch import Tensor
-from torch.nn import functional as F
 
-from regard.decoding.filling import Filler, Found, figures, judged, states
+from regard.decoding.filling import Filler, Found, figures, judged, scores
+from regard.decoding.prediction import Prediction
 from regard.fields import Row
-from regard.heads.both_ways import ask
+from regard.heads.both_ways import WAYS, ask
+from regard.metrics import Score
 from regard.model import Model
 from regard.types import Batch
 
-WAYS = ("forward", "backward")
+
+class Both(NamedTuple):
+    """What is said of a text, or of a window of it."""
+
+    forward: Found
+    backward: Found
 
 
-@dataclass(frozen=True)
+@runtime_checkable
+class ReadsBothWays(Protocol):
+    """A task whose model reads texts from either end."""
+
+    def ways(self, outputs: Sequence[Prediction]) -> Mapping[str, list[Prediction]]:
+        """What `evaluate` has predicted in each direction."""
+        ...
+
+
 class BothWays(Filler):
-    """Texts as a model reads them, and how much of them at once."""
+    """Texts as such a model reads them, and how much of them at once."""
 
-    def states(self, model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
-        """What stands beside each position has been read, and not the position itself:
-        [→h_{t−1}; ←h_{t+1}]."""
-        onward, backward = states(model, batch).chunk(2, -1)
-        return torch.cat([F.pad(onward, (0, 0, 1, -1)), F.pad(backward, (0, 0, -1, 1))], -1)
+    def read(self, model: Model, rows: Sequence[Row], size: int = 0) -> list[list[Both]]:
+        """What the model says of each window of each text, START and END included."""
+        spans = self.spans([row[self.field.name] for row in rows])
+        windows = [
+            self.field.part(row, *span)
+            for row, some in zip(rows, spans, strict=True)
+            for span in some
+        ]
+        found = iter(self._batches(model, windows, size, self.batch, self._judge(model)))
+        return [[next(found) for _ in some] for some in spans]
 
-    def read(
-        self, model: Model, rows: Sequence[Row], size: int = 0
-    ) -> list[tuple[Found, Found]]:
-        """Of texts of one window each, forward and backward; START and END are said, too."""
+    def _judge(self, model: Model) -> Any:
         head: Any = model.head
         name = self.field.name
 
-        def each(batch: Batch, ids: list[int]) -> Iterator[tuple[Found, Found]]:
-            mask = batch[f"{name}_mask"]
-            asked = ask(states(model, batch), batch[name], mask)
-            ends = (mask.sum(1) - 1).cumsum(0)[:-1].tolist()
+        def judge(batch: Batch, ids: list[int]) -> Iterator[Both]:
+            memory = model.encode(batch)
+            assert memory is not None
+            ends = (memory.mask.sum(1) - 1).cumsum(0)[:-1].tolist()
             sides = []
-            for hidden, symbols in asked:
+            for hidden, symbols in ask(memory.states, batch[name], memory.mask):
                 chosen, best = judged(head.way, hidden, symbols)
                 columns = (chosen.double(), best, symbols)
                 sides.append(map(Found, *(np.split(c.cpu().numpy(), ends) for c in columns)))
-            return zip(*sides, strict=True)
+            return map(Both, *sides)
 
-        return self._batches(model, rows, size, self.batch, each)
+        return judge
+
+    def said(self, windows: Sequence[Both]) -> Prediction:
+        """What was said of a text forward, then backward, with what stands there (`source`) and
+        log p of that."""
+        return self.recovered([getattr(each, way) for way in WAYS for each in windows])
 
 
-def figures_both(found: Sequence[tuple[Found, Found]]) -> dict[str, float]:
+def ways(outputs: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    """The halves of what `BothWays.said` gives."""
+
+    def half(output: Prediction, way: int) -> Prediction:
+        middle = len(output.tokens) // 2
+        side = slice(middle, None) if way else slice(middle)
+        columns: Any = {n: getattr(output, n)[side] for n in ("tokens", "source", "log_probs")}
+        return replace(output, **columns)
+
+    return {way: [half(each, n) for each in outputs] for n, way in enumerate(WAYS)}
+
+
+def both_figures(found: Sequence[Both]) -> dict[str, float]:
     """nll, perplexity and accuracy over both directions, and the perplexity of each."""
-    sides = [[pair[way] for pair in found] for way in range(2)]
-    each = {f"perplexity.{way}": figures(s)["perplexity"] for way, s in zip(WAYS, sides, strict=True)}
-    return figures([side for pair in found for side in pair]) | each
+    each = {
+        f"perplexity.{way}": figures([getattr(both, way) for both in found])["perplexity"]
+        for way in WAYS
+    }
+    return figures([side for both in found for side in both]) | each
+
+
+def both_scores(found: Sequence[Both], about: str) -> dict[str, Score]:
+    """The same with their signature."""
+    whole = scores([side for both in found for side in both], about)
+    for way in WAYS:
+        one = scores([getattr(both, way) for both in found], about)["perplexity"]
+        whole[f"perplexity.{way}"] = replace(one, name=f"perplexity.{way}")
+    return whole

@@ -17,14 +17,15 @@ from torch import Tensor
 
 from regard.data import batching, passages
 from regard.decoding.prediction import Prediction
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.examples.stored import collate
 from regard.fields import Row, framed
+from regard.inspect.reading import Reading, filled
 from regard.layers.probe import scope
 from regard.layers.some_places import places_of
 from regard.metrics import VERSION, Score, perplexity
 from regard.model import Model
-from regard.types import Batch, Selective
+from regard.types import Batch, Neighbours, Selective
 
 POSITIONS = 1024
 """Places whose logits are held at once."""
@@ -66,13 +67,11 @@ class Filler:
     tokens: int
     """Positions of a batch."""
 
-    def states(self, model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
-        """What says which token stands at each position."""
-        return states(model, batch)
-
     def windows(self, rows: Sequence[Any]) -> list[list[Any]]:
         """The tokens of each text in windows; none of a text without any."""
-        return [[row[a:b] for a, b in spans] for row, spans in zip(rows, self.spans(rows), strict=True)]
+        return [
+            [row[a:b] for a, b in spans] for row, spans in zip(rows, self.spans(rows), strict=True)
+        ]
 
     def spans(self, rows: Sequence[Any]) -> list[list[tuple[int, int]]]:
         """Where the windows of each text begin and end."""
@@ -149,7 +148,7 @@ class Filler:
         top = min(top, len(by) - len(never))
 
         def best_of(batch: Batch, ids: list[int]) -> Iterator[list[list[tuple[int, float]]]]:
-            hidden = self.states(model, batch)
+            hidden = states(model, batch)
             for n, line in zip(ids, range(len(ids)), strict=True):
                 places = [p + 1 for p, t in enumerate(rows[n][name]) if t == self.field.mask]
                 scores = model.head.logits(hidden[line, places]).float()
@@ -164,6 +163,8 @@ class Filler:
         self, model: Model, inputs: Sequence[str], top: int, size: int
     ) -> Iterator[Prediction]:
         """The likeliest words at each [MASK] of each input, in order."""
+        if top < 1:
+            raise RecipeError(f"top: {top} must be ≥ 1")
         whole = [self.field.blanks(line) for line in inputs]
         rows = [self.field.cut(row, self.room) for row in whole]
         for line, row, read, found in zip(
@@ -206,6 +207,36 @@ class Filler:
         found: Tensor = head.logits(head.pool(memory)).float().log_softmax(-1)
         return found
 
+    def look(self, model: Model, text: str, row: Row, target: str | None) -> Reading:
+        """A text as it is read, and words for its blanks: the likeliest ones, or those of `target`;
+        where there is no blank, its own."""
+        tokens = [int(token) for token in row[self.field.name]]
+        places = [n + 1 for n, token in enumerate(tokens) if token == self.field.mask]
+        given = None if places else tokens
+        if target is not None and places:
+            given = self._given(target.split(), len(places))
+        return filled(
+            model,
+            self.batch([row], [0]).to(model.device),
+            text,
+            places or [*range(1, len(tokens) + 1)],
+            self.field.tokenizer,
+            given,
+            source=self.field.positions(row),
+            source_words=self.field.groups(row),
+            hidden=bool(places),
+        )
+
+    def _given(self, words: Sequence[str], blanks: int) -> list[int]:
+        """The token of each word for a blank."""
+        found = self.field.tokenizer.encode(words)
+        for word, tokens in zip(words, found, strict=True):
+            if len(tokens) != 1:
+                raise UserError(f"inspect: {word!r} is {len(tokens)} tokens; a blank takes one")
+        if len(words) != blanks:
+            raise UserError(f"inspect: {len(words)} words for {blanks} blanks")
+        return [tokens[0] for tokens in found]
+
     # All of them
 
     def batch(self, rows: Sequence[Row], ids: Sequence[int]) -> Batch:
@@ -245,14 +276,15 @@ def word_of(piece: str) -> str:
 
 
 def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
-    """One for each position."""
+    """What says which token stands at each position."""
     memory = model.encode(batch)
     assert memory is not None
     [mask] = (t for name, t in batch.tensors.items() if name.endswith("_mask"))
     said, read = memory.states.shape[1], mask.shape[1]
     if said != read:
         raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no token fits")
-    return memory.states
+    head = model.head
+    return head.beside(memory.states) if isinstance(head, Neighbours) else memory.states
 
 
 def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Float[Tensor, "N D"]:

@@ -39,10 +39,6 @@ class Config:
     """Add each layer's input to its output, from the second on."""
 
 
-Ways = tuple[Float[Tensor, "B S W"], Float[Tensor, "B S W"]]
-"""From the left and from the right."""
-
-
 class OneWay(nn.Module):
     """x ↦ W h, or x ↦ h where h is as wide as is wanted."""
 
@@ -67,11 +63,16 @@ class Layer(nn.Module):
         self.onward = OneWay(config, inputs, width)
         self.backward = OneWay(config, inputs, width)
 
-    def forward(self, x: Ways, mask: Bool[Tensor, "B S"] | None) -> Ways:
+    def forward(
+        self,
+        onward: Float[Tensor, "B S D"],
+        backward: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"] | None,
+    ) -> tuple[Float[Tensor, "B S W"], Float[Tensor, "B S W"]]:
         with scope("forward"):
-            onward = self.onward(x[0], mask, reverse=False)
+            onward = self.onward(onward, mask, reverse=False)
         with scope("backward"):
-            return onward, self.backward(x[1], mask, reverse=True)
+            return onward, self.backward(backward, mask, reverse=True)
 
 
 class Encoder(Stack):
@@ -93,12 +94,12 @@ class Encoder(Stack):
         x = probe("input", source.states)
         yield x
         mask = None if bool(source.mask.all()) else source.mask
-        sides: Ways = (x, x)
+        sides = (x, x)
         for number, layer in enumerate(self.layers):
             with scope(f"layer.{number}"):
                 dropped = self.dropout(x)
                 read = dropped.chunk(2, -1) if number else (dropped, dropped)
-                onward, backward = layer(read, mask)
+                onward, backward = layer(*read, mask)
                 if self.residual and number:
                     onward, backward = sides[0] + onward, sides[1] + backward
                 sides = onward, backward

@@ -113,6 +113,12 @@ class Field(text.Field):
             segment += part == SEP
         return self.with_letters([{self.name: tokens, f"{self.name}_second": segments}], [words])[0]
 
+    def without(self, row: Row, place: int) -> Row:
+        """The text with a blank in the place of a token."""
+        before, after = self.part(row, 0, place), self.part(row, place + 1, len(row[self.name]))
+        blank: dict[str, list[int]] = {self.name: [self.mask], f"{self.name}_letters": [0]}
+        return {name: [*before[name], *blank.get(name, []), *after[name]] for name in before}
+
     def filled(self, row: Row, said: Sequence[int]) -> str:
         """The text of a row whose blanks are filled, or shown as such where nothing is said."""
         by, words = self.tokenizer, iter(said)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.layers import sampled_softmax
@@ -23,6 +24,9 @@ class Config:
     always has in validation and evaluation. Worth it from some thousand words on."""
     bias: bool = True
     """Whether each token has a bias."""
+
+
+WAYS = ("forward", "backward")
 
 
 class Asked(NamedTuple):
@@ -45,6 +49,8 @@ class Head(nn.Module):
         super().__init__()
         if dim % 2:
             raise RecipeError(f"kind: model.dim = {dim} is not even: half is for each direction")
+        if weight is not None:
+            raise RecipeError("kind: it has vectors of its own; set model.tie = 'none'")
         self.samples = config.samples if config.samples < symbols else 0
         self.weight = nn.Parameter(torch.empty(symbols, dim // 2))
         nn.init.normal_(self.weight, std=(dim // 2) ** -0.5)
@@ -52,15 +58,19 @@ class Head(nn.Module):
         self.precision = torch.float32
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
-        """Of what stands between two positions, [→h_{t−1}; ←h_{t+1}] being given: each direction
-        by itself has softmax(W →h + b) and softmax(W ←h + b), their product has the sum of these
-        logits (but for the mean of the other, p(v | left) p(v | right) ∝ exp of the sum)."""
+        """Of what stands between [→h_{t−1}; ←h_{t+1}] (see `beside`): the sum of both directions'
+        logits, which is p(v | before, after) ∝ p(v | before) p(v | after)."""
         onward, backward = hidden.chunk(2, -1)
         return self.way(onward) + self.way(backward)
 
+    def beside(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        """[→h_{t−1}; ←h_{t+1}] for each t: all but x_t itself has been read; 0 beyond the ends."""
+        onward, backward = states.chunk(2, -1)
+        return torch.cat([F.pad(onward, (0, 0, 1, -1)), F.pad(backward, (0, 0, -1, 1))], -1)
+
     def way(self, states: Float[Tensor, "*N W"]) -> Float[Tensor, "*N V"]:
         """Of one direction."""
-        return nn.functional.linear(states, self.weight, self.bias)
+        return F.linear(states, self.weight, self.bias)
 
     def loss(
         self, hidden: Float[Tensor, "B S D"], targets: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
@@ -75,7 +85,7 @@ class Head(nn.Module):
             bias = None if bias is None else bias[drawn.words]
             symbols = list(drawn.places.split([len(each) for each in symbols]))
         found = {}
-        for name, each, places in zip(("forward", "backward"), asked, symbols, strict=True):
+        for name, each, places in zip(WAYS, asked, symbols, strict=True):
             options = {"offset": offset, "precision": self.precision}
             loss, _ = cross_entropy(each.states, weight, bias, places, 0.0, **options)
             found[name] = Term(loss, len(places), 0.5)

@@ -37,9 +37,7 @@ class Drawn(NamedTuple):
 def draw(targets: Int[Tensor, " N"], vocabulary: int, samples: int) -> Drawn:
     """The words for these targets, with S from `samples` draws."""
     device = targets.device
-    chance = torch.rand(
-        samples, dtype=torch.float64, device=device, generator=generator(device)
-    )
+    chance = torch.rand(samples, dtype=torch.float64, device=device, generator=generator(device))
     ranks = (chance * math.log(vocabulary + 1)).exp().long() - 1  # by the inverse of Σ P
     inside = torch.zeros(vocabulary, dtype=torch.bool, device=device)
     inside[ranks.clamp(max=vocabulary - 1)] = True
@@ -52,9 +50,7 @@ def draw(targets: Int[Tensor, " N"], vocabulary: int, samples: int) -> Drawn:
     return Drawn(words, offset, place[targets])
 
 
-def inclusion(
-    words: Int[Tensor, " U"], vocabulary: int, samples: int
-) -> Float[Tensor, " U"]:
+def inclusion(words: Int[Tensor, " U"], vocabulary: int, samples: int) -> Float[Tensor, " U"]:
     """π_v of words by their ranks."""
     rank = words.double()
     p = torch.log1p(1 / (rank + 1)) / math.log(vocabulary + 1)

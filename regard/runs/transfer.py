@@ -71,7 +71,6 @@ class Base:
             return {n: tensor for n, tensor in found.items() if not n.startswith("embedding.")}
         return found
 
-
     def is_held(self, kind: str, part: str) -> bool:
         """Whether a part of this kind holds parts of the run, and is not itself one of it."""
         return kind == HOLDING and self.config.parts()[part].kind != HOLDING

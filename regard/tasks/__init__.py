@@ -293,7 +293,9 @@ def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
         if not isinstance(settings, Positioned) or settings.position not in TABLES:
             continue
         if settings.limit < most:
-            raise RecipeError(f"model.{key}.limit: {settings.limit} positions, but {why} for {most}")
+            raise RecipeError(
+                f"model.{key}.limit: {settings.limit} positions, but {why} for {most}"
+            )
 
 
 def check_written(recipe: Recipe) -> None:
