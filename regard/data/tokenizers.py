@@ -80,7 +80,7 @@ class Tokenizer:
         self._prefix = " " if config.kind in ("bpe", "unigram") else ""
         cut = chunks.cut_of(config.kind, config.split)
         self._encoded = chunks.Encoder(cut, self._numbers, len(self))
-        self._words = lru_cache(chunks.MOST)(partial(cut_pieces, self._library))
+        self._known = lru_cache(chunks.MOST)(partial(cut_pieces, self._library))
 
     def _import(self, text: str, config: Config) -> None:
         """Somebody else's, with the special tokens that the recipe names."""
@@ -175,8 +175,13 @@ class Tokenizer:
             found = self._library.encode(line, add_special_tokens=False).offsets
             return [line[first:end] for first, end in found]
         if self._between:  # whole words: no word crosses a blank, and most chunks are seen again
-            return [word for chunk in line.split(" ") for word in self._words(chunk)]
+            return [word for chunk in line.split(" ") for word in self._cut(chunk)]
         return cut_pieces(self._library, self._prefix + line if line else "")
+
+    def _cut(self, chunk: str) -> list[str]:
+        """The words between two blanks."""
+        few = len(chunk) <= chunks.LONGEST
+        return self._known(chunk) if few else cut_pieces(self._library, chunk)
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""

@@ -52,7 +52,7 @@ class OneWay(nn.Module):
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None, *, reverse: bool
     ) -> Float[Tensor, "B S W"]:
         h = self.cell.read(x, mask, reverse=reverse)
-        return h if self.project is None else self.project(h)  # type: ignore[no-any-return]
+        return h if self.project is None else self.project(h)
 
 
 class Layer(nn.Module):

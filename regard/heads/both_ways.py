@@ -1,7 +1,7 @@
 """The next word and the one before: one softmax for both directions of a `both_ways` encoder."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,19 +77,26 @@ class Head(nn.Module):
     ) -> Terms:
         """`targets` are the tokens that stand at the positions themselves."""
         asked = ask(hidden, targets, mask)
-        weight, bias, offset = self.weight, self.bias, None
         symbols = [each.symbols for each in asked]
+        drawn = None
         if self.samples and self.training:
             drawn = sampled_softmax.draw(torch.cat(symbols), len(self.weight), self.samples)
-            weight, offset = weight[drawn.words], drawn.offset
-            bias = None if bias is None else bias[drawn.words]
-            symbols = list(drawn.places.split([len(each) for each in symbols]))
+            symbols = [*drawn.places.tensor_split(len(asked))]  # as many in either direction
+        weight, bias, offset = self._words(drawn)
         found = {}
-        for name, each, places in zip(WAYS, asked, symbols, strict=True):
-            options = {"offset": offset, "precision": self.precision}
-            loss, _ = cross_entropy(each.states, weight, bias, places, 0.0, **options)
-            found[name] = Term(loss, len(places), 0.5)
+        for way, each, places in zip(WAYS, asked, symbols, strict=True):
+            loss, _ = cross_entropy(
+                each.states, weight, bias, places, 0.0, offset=offset, precision=self.precision
+            )
+            found[way] = Term(loss, len(places), 0.5)
         return found
+
+    def _words(self, drawn: sampled_softmax.Drawn | None) -> tuple[Tensor, Tensor | None, Any]:
+        """Weights and biases of all words, or of those that are drawn, and their offsets."""
+        if drawn is None:
+            return self.weight, self.bias, None
+        bias = None if self.bias is None else self.bias[drawn.words]
+        return self.weight[drawn.words], bias, drawn.offset
 
 
 def ask(

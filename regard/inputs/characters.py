@@ -96,14 +96,15 @@ class Spelling(nn.Module):
         different, which = torch.unique(words.flatten(0, 1), dim=0, return_inverse=True)
         mask = different > 0
         real = mask.any(1)
-        read = self.highway(self._read(different[real], mask[real]))
+        read: Tensor = self.highway(self._read(different[real], mask[real]))
         vectors = read.new_zeros(different.shape[0], self.size).masked_scatter(real[:, None], read)
         return vectors[which].view(*words.shape[:2], -1)
 
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
         if self._many():
             assert self.convolutions is not None
-            return F.relu(self.convolutions.highest(self.embedding.weight, words, mask))
+            found: Tensor = F.relu(self.convolutions.highest(self.embedding.weight, words, mask))
+            return found
         x: Tensor = self.dropout(self.embedding(words))
         if self.convolutions is not None:
             y: Tensor = F.relu(self.convolutions(x, mask))
