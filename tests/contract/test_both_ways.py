@@ -26,7 +26,7 @@ TRAIN |= {"allow": ["data.leaked", "data.repeated"]}
 
 def sentence(dice: random.Random) -> str:
     thing = dice.choice([*COLOURS])
-    return f"{dice.choice(['look', 'see', 'so'])} the {thing} isn't {COLOURS[thing]}."
+    return f"{dice.choice(['look', 'see', 'so'])} {COLOURS[thing]} {thing} isn't here."
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Predictor
         "windows": {"length": 24},
         "model": {**SMALL, "dim": 32, "encoder": {"dropout": 0.0}},
         "train": {
-            "updates": 150, "validate_every": 75, "optimizer": {"learning_rate": 0.01},
+            "updates": 80, "validate_every": 40, "optimizer": {"learning_rate": 0.01},
             "schedule": {"kind": "linear", "warmup": 20},
         },
     }  # fmt: skip
@@ -98,14 +98,14 @@ def weights(run: Path, key: str = "") -> dict[str, torch.Tensor]:
 
 
 def test_it_learns_from_both_ends(trained: Predictor):
-    asked = [f"look the {thing} isn't [MASK]." for thing in COLOURS]
-    asked += [f"look the [MASK] isn't {colour}." for colour in COLOURS.values()]
+    asked = [f"look [MASK] {thing} isn't here." for thing in COLOURS]
+    asked += [f"look {colour} [MASK] isn't here." for colour in COLOURS.values()]
     said = [made.masks[0][0]["word"] for made in trained.predictions(asked, top=2)]
     assert said == [*COLOURS.values(), *COLOURS]
-    right, wrong = trained.score(["so the sky isn't blue.", "so the sky isn't red."])
+    right, wrong = trained.score(["so blue sky isn't here.", "so red sky isn't here."])
     for side in ("log_prob", "log_prob_backward"):
         assert right[side] > wrong[side] + 1
-    assert right["tokens"][:5] == ["so", "the", "sky", "is", "n't"]
+    assert right["tokens"][:5] == ["so", "blue", "sky", "is", "n't"]
     assert len(right["log_probs"]) == len(right["log_probs_backward"]) == 8  # with END, with START
 
 
@@ -188,7 +188,7 @@ def tagger(trained: Predictor, folder: Path, tmp_path_factory: pytest.TempPathFa
 
 def test_a_tagger_reads_what_the_run_read(trained: Predictor, tagger: Predictor):
     """Layers of words are those of the same text between START and END."""
-    words = [("so", "the", "sky", "is", "n't", "blue", "."), ("see", "moonlight")]
+    words = [("so", "blue", "sky", "is", "n't", "here", "."), ("see", "moonlight")]
     task = tagger.task
     batch = collate([task.source], task.source.encode(words), range(2))
     found, mask = tagger.model.eval().input.layers(batch)
@@ -294,7 +294,7 @@ def test_a_masked_language_model_is_read_by_too(folder: Path, tmp_path: Path):
             "folder": str(folder), "train": ["labels.tsv"], "max_length": 5000}))  # fmt: skip
     for task in ("classify", "tag"):
         run = front.train(reader(task, folder, base.run.folder), to=tmp_path / task)
-        text = "so the sky isn't blue."
+        text = "so blue sky isn't here."
         rows = run.task.source.encode([text.split() if task == "tag" else text])
         found, _ = run.model.eval().input.layers(collate([run.task.source], rows, [0]))
         read = base.task.filler.batch(base.task.source.encode([text]), [0])
