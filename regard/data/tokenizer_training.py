@@ -74,6 +74,9 @@ class Config:
     """Fold to lower case first (what comes out is lower case, too)."""
     min_frequency: Count = 1
     """Words and characters seen less often than this are unknown."""
+    words_of: str = ""
+    """A run of word2vec, or a file of vectors, whose words are known beside those of the training
+    part: where model.input.vectors names the same, words that training never sees have vectors."""
     start: str = ""
     """Of an imported tokenizer, and so are the next four: the token that begins a text ([CLS]);
     by default, the one that ends it."""
@@ -93,6 +96,8 @@ class Config:
             return
         if given := next((name for name in IMPORTED if getattr(self, name)), None):
             raise RecipeError(f"{given}: it is for kind = 'huggingface', not {self.kind!r}")
+        if self.words_of and self.kind != "word":
+            raise RecipeError(f"words_of: it is for kind = 'word', not {self.kind!r}")
         if self.split in APART and self.kind != "word":
             raise RecipeError(f"split: {self.split!r} is for kind = 'word', not {self.kind!r}")
         least = {"bpe": len(BYTE_OF), "unigram": len(BYTE_OF), "bytes": -len(SPECIAL)}

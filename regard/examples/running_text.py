@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.data import documents, files
 from regard.data.documents import Kind
-from regard.data.labelled import sentences
+from regard.data.labelled import plain_sentences
 from regard.data.readers import Policy, Report, suffix
 from regard.data.tables import parallel
 from regard.fields import Example
@@ -21,8 +21,7 @@ def read(
 
     def lines(path: Path) -> Iterator[tuple[int, str]]:
         if suffix(path) == ".conllu":
-            found = sentences([path], ("form", "form"), policy, report, part)
-            return ((each.line, " ".join(each.value)) for each in found)
+            return plain_sentences(path, policy, report)
         rows = parallel([path], data.columns or ("text",), policy, report, **data.layout)
         return ((number, line) for number, (line,) in rows)
 
