@@ -81,9 +81,7 @@ def test_the_loss_is_the_equation(precision: torch.dtype):
     loss, nll = cross_entropy(*inputs, targets, 0.0, **options, chunk=3)  # type: ignore[misc,arg-type]
     torch.testing.assert_close(loss, wanted)
     torch.testing.assert_close(nll, wanted)
-    pairs = zip(
-        torch.autograd.grad(loss, inputs), torch.autograd.grad(wanted, inputs), strict=True
-    )
+    pairs = zip(torch.autograd.grad(loss, inputs), torch.autograd.grad(wanted, inputs), strict=True)
     for got, expected in pairs:
         torch.testing.assert_close(got, expected)
 

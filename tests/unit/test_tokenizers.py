@@ -383,7 +383,9 @@ def test_most_words_of_a_treebank_are_found(shared_data: Any):
             places = [{*zip(np.cumsum([0, *map(len, w)]), w, strict=False)} for w in (said, true)]
             counts[:] = [
                 n + more
-                for n, more in zip(counts, (len(places[0] & places[1]), len(said), len(true)), strict=True)
+                for n, more in zip(
+                    counts, (len(places[0] & places[1]), len(said), len(true)), strict=True
+                )
             ]
     recall = {split: counts[0] / counts[2] for split, counts in found.items()}
     assert recall["treebank"] > 0.985 > 0.97 > recall["punctuation"]
