@@ -24,6 +24,7 @@ from bench import (
     preparing,
     recurrent,
     scaling,
+    tags,
     training,
     word2vec,
 )
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "defaults": defaults.defaults,
     "word2vec": word2vec.word2vec,
     "labels": labels.labels,
+    "tags": tags.tags,
     "bag": bag.bag,
 }
 
@@ -97,10 +99,15 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument(
-        "--only", help="defaults: names of data sets, labels: ways to begin, with commas between"
+        "--only",
+        help="defaults: names of data sets, labels, tags: ways to begin, with commas between",
     )
-    parser.add_argument("--runs", help="defaults, labels: where the runs go; runs/NAME otherwise")
-    parser.add_argument("--from", dest="base", default="runs", help="labels: the runs begun from")
+    parser.add_argument(
+        "--runs", help="defaults, labels, tags: where the runs go; runs/NAME otherwise"
+    )
+    parser.add_argument(
+        "--from", dest="base", default="runs", help="labels, tags: the runs begun from"
+    )
     parser.add_argument(
         "--to", default="docs/images", help="scaling, labels: where the picture goes"
     )

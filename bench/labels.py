@@ -1,15 +1,16 @@
 """How much text without labels is worth: film reviews classified from few labels and from all.
 
 Each way of beginning has a recipe in bench/labels: from nothing (scratch), from word vectors
-(word2vec), from a masked language model (bert), and a bag of hashed n-grams (bag), which needs no
-beginning. Each is trained on 100 and 1,000 labels, drawn three times, and on all, and scored on the
-same 5,000 of the test's reviews.
+(word2vec), from all layers of a bidirectional language model, which stay as they are (elmo), from a
+masked language model (bert), and a bag of hashed n-grams (bag), which needs no beginning. Each is
+trained on 100 and 1,000 labels, drawn three times, and on all, and scored on the same 5,000 of the
+test's reviews.
 
     python -m bench labels --runs ../runs/labels --from ../runs
 
 A run that is there is not made again, so that the table can be made in several evenings. `--from`
 is the folder with the runs that are begun from: imdb-vectors (`regard word2vec unsup.txt.gz
-train.tsv.gz --dim 256`) and imdb-mlm.
+train.tsv.gz --dim 256`), imdb-elmo and imdb-mlm.
 """
 
 import argparse
@@ -28,9 +29,13 @@ from regard.recipe.parts import resume
 from regard.runs import Run
 
 FOLDER = Path(__file__).parent / "labels"
-BEGUN = {"word2vec": "imdb-vectors", "bert": "imdb-mlm"}
-"""What a way begins with, by the name of its run."""
-WAYS = ("scratch", "word2vec", "bert", "bag")
+BEGUN = {
+    "word2vec": ("imdb-vectors", "model.input.vectors"),
+    "elmo": ("imdb-elmo", "model.input.weights"),
+    "bert": ("imdb-mlm", "model.weights"),
+}
+"""What a way begins with, by the name of its run, and the key that names it."""
+WAYS = ("scratch", "word2vec", "elmo", "bert", "bag")
 DRAWS = {100: 3, 1000: 3, 0: 1}
 """Labels, and how often they are drawn; 0: all."""
 EPOCHS = {100: 60, 1000: 20, 0: 4}
@@ -52,7 +57,9 @@ def labels(options: argparse.Namespace) -> dict[str, Any]:
             for draw in range(1, draws + 1):
                 score = _score(way, count, draw, folder, files, options)
                 rows.setdefault(way, {}).setdefault(count, []).append(score)
-    table = {way: {n: _summary(found) for n, found in row.items()} for way, row in rows.items()}
+    table = {
+        way: {n: summary(found, TESTED) for n, found in row.items()} for way, row in rows.items()
+    }
     _show(table)
     if not options.quick:
         draw_picture(table, Path(options.to) / "labels.svg")
@@ -104,18 +111,24 @@ def _score(
     options: argparse.Namespace,
 ) -> float:
     """Accuracy of one run, which is trained unless it is there."""
+    changes = [
+        f'data.train=["{files[f"{count}-{draw}"].resolve()}"]',
+        f'data.test=["{files["test"].resolve()}"]',
+        f"train.epochs={EPOCHS[count]}",
+        f"train.threads={options.threads}",
+        f"seed={draw}",
+    ]
     place = folder / f"{way}-{count or 'all'}-{draw}"
+    if way in BEGUN and not place.exists():
+        name, key = BEGUN[way]
+        changes.append(f'{key}="{begun(Path(options.base) / name, way)}"')
+    return accuracy(place, FOLDER / f"{way}.toml", changes)
+
+
+def accuracy(place: Path, recipe: Path, changes: list[str]) -> float:
+    """Of a run, which is trained unless it is there."""
     if not place.exists():
-        changes = [
-            f'data.train=["{files[f"{count}-{draw}"].resolve()}"]',
-            f'data.test=["{files["test"].resolve()}"]',
-            f"train.epochs={EPOCHS[count]}",
-            f"train.threads={options.threads}",
-            f"seed={draw}",
-        ]
-        if way in BEGUN:
-            changes.append(_begun(way, Path(options.base)))
-        regard.train(str(FOLDER / f"{way}.toml"), *changes, to=place)
+        regard.train(str(recipe), *changes, to=place)
     elif not (place / "model").is_dir():
         raise UserError(f"{place} is unfinished; to go on: {resume(place)}")
     scores, _ = regard.load(place).evaluate()
@@ -125,22 +138,21 @@ def _score(
     return value
 
 
-def _begun(way: str, base: Path) -> str:
-    """The key that names what a way begins with."""
-    run = (base / BEGUN[way]).resolve()
+def begun(run: Path, way: str) -> Path:
+    """The run that a way begins with, which must be there."""
     if not run.exists():
-        raise UserError(f"{run} is not there: make it first, or leave {way} out: --only")
-    key = "model.input.vectors" if way == "word2vec" else "model.weights"
-    return f'{key}="{run}"'
+        raise UserError(f"{run.resolve()} is not there: make it first, or leave {way} out: --only")
+    return run.resolve()
 
 
-def _summary(found: list[float]) -> dict[str, Any]:
-    """Mean and a 95 % interval: over draws by their spread (Student), of one by its reviews."""
+def summary(found: list[float], tested: int) -> dict[str, Any]:
+    """Mean and a 95 % interval: over three draws by their spread (Student), of one by how many
+    were tested."""
     mean = statistics.fmean(found)
     if len(found) > 1:
         half = 4.303 * statistics.stdev(found) / math.sqrt(len(found))  # t of 2 degrees of freedom
     else:
-        half = 1.96 * math.sqrt(mean * (100 - mean) / TESTED)
+        half = 1.96 * math.sqrt(mean * (100 - mean) / tested)
     return {"accuracy": mean, "half": half, "draws": found}
 
 

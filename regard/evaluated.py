@@ -12,6 +12,7 @@ from typing import Any
 
 from regard import front
 from regard.data.readers import excerpt
+from regard.decoding.both_ways import ReadsBothWays
 from regard.decoding.filling import Recovers
 from regard.errors import UserError
 from regard.fields import labels
@@ -58,11 +59,12 @@ class Evaluated:
         if isinstance(task, Continues):
             return statistic.likelihood(self.scores, self.lines)
         if isinstance(task, Recovers):
-            texts = [
-                (-math.fsum(e.log_probs), sum(map(str.__eq__, e.tokens, e.source)), len(e.tokens))
-                for e in self.predictions
-            ]
-            return statistic.recovered(self.scores, texts)
+            return statistic.recovered(self.scores, [*map(_recovered, self.predictions)])
+        if isinstance(task, ReadsBothWays):
+            found = statistic.recovered(self.scores, [*map(_recovered, self.predictions)])
+            for way, outputs in task.ways(self.predictions).items():
+                found |= statistic.recovered(self.scores, [*map(_recovered, outputs)], f".{way}")
+            return found
         if not self.predictions or len(self.predictor.sides) != 2:
             return {}
         if isinstance(task, Grades):
@@ -106,6 +108,12 @@ class Evaluated:
                     low, high = statistic.interval(each, samples)
                     found[name] = replace(found[name], low=low, high=high)
         return found
+
+
+def _recovered(text: Prediction) -> tuple[float, int, int]:
+    """−Σ log p of the true tokens of a text, how many were said, how many there are."""
+    right = sum(map(str.__eq__, text.tokens, text.source))
+    return -math.fsum(text.log_probs), right, len(text.tokens)
 
 
 def plain(signature: str) -> str:

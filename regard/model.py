@@ -28,6 +28,7 @@ from regard.types import (
     FixedLength,
     Flattens,
     Head,
+    Holding,
     Input,
     Layered,
     NoSize,
@@ -338,7 +339,19 @@ def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
         )
     with _named("input", config.input):
         size = _read(sizes)
-    return _part("input", config.input, size, config.dim, shared=shared, scale=config.scale)
+    options = {"shared": shared, "scale": config.scale, **_held(config.input, size)}
+    return _part("input", config.input, size, config.dim, **options)
+
+
+def _held(part: Part, size: FieldSize) -> dict[str, Any]:
+    """The parts of another run that an input reads by, if it does."""
+    if not isinstance(settings := part.config, Holding):
+        return {}
+    options = {"shared": None, "scale": settings.scale}
+    return {
+        "input": _part("input.input", settings.input, size, settings.dim, **options),
+        "encoder": _part("input.encoder", settings.encoder, settings.dim),
+    }
 
 
 def _tower(name: str, config: Config, sizes: Sizes) -> Tower:
@@ -350,6 +363,8 @@ def _tower(name: str, config: Config, sizes: Sizes) -> Tower:
         size = sizes.of(name)
     encoder = _part(f"{key}.encoder", settings.encoder, config.dim)
     options = {"shared": None, "scale": config.scale}
+    if isinstance(settings.input.config, Holding):
+        raise RecipeError(f"model.{key}.input.kind: {settings.input.kind!r} is for model.input")
     return Tower(_part(f"{key}.input", settings.input, size, config.dim, **options), encoder)
 
 

@@ -217,6 +217,26 @@ class Pretrained(Protocol):
 
 
 @runtime_checkable
+class Holding(Protocol):
+    """The Config of an input that reads by the input and the encoder of another run. They are made
+    where the model is, and handed over by these names."""
+
+    dim: int
+    scale: bool
+    input: Any
+    encoder: Any
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A part that holds parts of another run beside weights of its own: what a recipe says of its
+    weights and of their training is said of these."""
+
+    held: ClassVar[tuple[str, ...]]
+    """Their names in it."""
+
+
+@runtime_checkable
 class SparseRows(Protocol):
     """A module with a table of vectors, of which a batch looks up a few."""
 
@@ -268,6 +288,10 @@ class Encoder(Protocol):
 @runtime_checkable
 class Layered(Protocol):
     """An encoder of several layers that gives the states of all of them, as fast as the last."""
+
+    def widths(self) -> tuple[int, ...]:
+        """How many numbers each of them has for a position."""
+        ...
 
     def all_layers(self, source: Sequence) -> list[Sequence]:
         """What its first layer reads, then what each layer gives; the last is what the encoder
@@ -333,6 +357,15 @@ class Head(Protocol):
     def loss(
         self, hidden: Float[Tensor, "B T D"], targets: Tensor, mask: Bool[Tensor, "B T"]
     ) -> Terms: ...
+
+
+@runtime_checkable
+class Neighbours(Protocol):
+    """A head that says what stands at a position by the states of those beside it."""
+
+    def beside(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        """What it reads for each position."""
+        ...
 
 
 @runtime_checkable

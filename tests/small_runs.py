@@ -44,6 +44,11 @@ TASKS: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "word"},
         "windows": {"length": 32},
     },
+    "bidirectional_language_model": {
+        "data": {"train": ["text.target"], "validation": ["text.target"]},
+        "tokenizer": {"kind": "word"},
+        "windows": {"length": 32},
+    },
     "classify": {"data": {"train": ["labels.tsv"]}, "tokenizer": {"kind": "word"}},
     "tag": {"data": {"train": ["tags.txt"]}, "tokenizer": {"kind": "word"}},
     "forecast": {
@@ -70,6 +75,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "causal": ("language_model", {"decoder": {**BLOCKS, "norm": "pre"}}),
     "filler": ("masked_language_model", {"encoder": {**BLOCKS, "norm": "pre"}}),
+    "both_ways": ("bidirectional_language_model", {"tie": "none", "input": {"size": 8}}),
     "classifier": ("classify", {"encoder": BLOCKS, "head": {"pooling": "attention"}}),
     "tagger": (
         "tag",
@@ -82,11 +88,15 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+FILLED = ("masked_language_model", "bidirectional_language_model")
+"""Tasks that fill in blanks."""
+
+
 def example(task: str) -> str:
     """Something that a run of a task can read."""
     if task == "forecast":
         return SERIES
-    who = "[MASK]" if task == "masked_language_model" else "dogs"
+    who = "[MASK]" if task in FILLED else "dogs"
     return f"two {who} play in the snow {' '.join(HOSTILE)}"
 
 

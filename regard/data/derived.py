@@ -2,6 +2,7 @@
 
     pronunciation          letters → phonemes, from cmudict
     spelling_correction    misspelling → word, from spelling; also which words there are
+    few_sentences          1,000 sentences to learn from, drawn three times, from ud-ewt
 
 Which part a line goes to is decided by a hash of what must not be in two of them, and noise is a
 pure function of its seed: the files are the same wherever they are made.
@@ -9,6 +10,7 @@ pure function of its seed: the files are the same wherever they are made.
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -24,6 +26,8 @@ WORD = re.compile("[a-z]+('[a-z]+)?")
 """Letters alone, or with an apostrophe among them."""
 COPIES = 24
 """Made-up misspellings of each word."""
+FEW, DRAWS = 1000, 3
+"""Sentences that are few to learn from, and how often they are drawn."""
 
 Fetch = Callable[[str], Path]
 """The name of a file of the set that this one is made from → the file."""
@@ -86,6 +90,20 @@ def spelling_correction(folder: Path, fetch: Fetch) -> None:
     _write(folder, parts)
     spoken = filter(WORD.fullmatch, pronunciations(fetch("cmudict.dict")))
     _save(folder / "words.txt", sorted({*words, *spoken}))
+
+
+def few_sentences(folder: Path, fetch: Fetch) -> None:
+    """The sentences of ud-ewt with the smallest hashes, by another hash for each draw, in the order
+    of the file; validation and test are whole."""
+    text = fetch("en_ewt-ud-train.conllu").read_text(encoding="utf-8")
+    sentences = [f"{each}\n\n" for each in text.strip("\n").split("\n\n")]
+    for draw in range(1, DRAWS + 1):
+        hashes = [hashlib.sha256(f"{draw}\n{n}".encode()).digest() for n in range(len(sentences))]
+        chosen = sorted(range(len(sentences)), key=hashes.__getitem__)[:FEW]
+        found = "".join(sentences[n] for n in sorted(chosen))
+        (folder / f"train-{draw}.conllu").write_text(found, encoding="utf-8", newline="\n")
+    for name, part in (("dev", "validation"), ("test", "test")):
+        shutil.copyfile(fetch(f"en_ewt-ud-{name}.conllu"), folder / f"{part}.conllu")
 
 
 def misspellings(path: Path) -> list[Pair]:

@@ -156,6 +156,12 @@ def sentences(
             yield Labelled(group[0], number, tuple(words.split("\n")), tuple(tags.split("\n")))
 
 
+def plain_sentences(path: Path, policy: Policy, report: Report) -> Iterator[tuple[int, str]]:
+    """The sentences of a file of CoNLL-U as texts, with their lines: words between blanks."""
+    found = sentences([path], ("form", "form"), policy, report, "train")
+    return ((each.line, " ".join(each.value)) for each in found)
+
+
 def _columns(given: tuple[str, ...], usual: tuple[str, str]) -> tuple[str, str]:
     word, tag = ([*usual[: 2 - len(given)], *given])[:2]
     return word, tag

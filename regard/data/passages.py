@@ -120,3 +120,19 @@ class Documents:
                 pieces.append(np.full(1, self._end, pieces[-1].dtype))
             first, number = last + 1, number + 1
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+class Letters:
+    """The characters of the words of stored documents, by the same places."""
+
+    def __init__(self, letters: Flat, characters: Flat) -> None:
+        """How many characters each word has, and all of these."""
+        self._letters, self._characters = Documents(letters, 0), characters
+
+    def read(self, first: int, end: int) -> tuple[Array, Array]:
+        """How many characters the words at places [first, end) have, and these; an end has none."""
+        number = self._letters.number(first)
+        before = self._letters.read(self._letters.start(number), first)
+        begin = int(self._characters.starts[number]) + int(before.sum())
+        letters = self._letters.read(first, end)
+        return letters, self._characters[begin : begin + int(letters.sum())]

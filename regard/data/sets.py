@@ -94,6 +94,7 @@ def _phrasebook(languages: str, folder: Path, fetch: Fetch) -> None:
 MAKE: dict[str, Make] = {
     "imdb": _imdb,
     "pronunciation": derived.pronunciation,
+    "ud-ewt-1000": derived.few_sentences,
     "spelling-correction": derived.spelling_correction,
     "phrasebook-en-de": partial(_phrasebook, "en-de"),
     "phrasebook-en-fr": partial(_phrasebook, "en-fr"),

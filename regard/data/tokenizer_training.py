@@ -37,6 +37,22 @@ IMPORTED = ("start", "end", "pad", "unknown", "mask")
 WORDS = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 # Words with their apostrophes (don't), and any other mark as often as it is repeated (!!!).
 MARKS = r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*|([^\s\p{L}\p{M}\p{N}])\1*"
+# As treebanks of English have it: clitics are words (do n't, it 's, can not); what stays whole are
+# addresses, abbreviations (U.S., Mr.), numbers (3.5, 9/11, 2nd), smileys and repeated marks.
+TREEBANK = "|".join(
+    [
+        r"(?i:https?://|www\.)\S*[^\s.,;:!?)\]'\"]",
+        r"(?>[\p{L}\p{N}._+-]{1,64})@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+",
+        r"(?:\p{L}\.){2,}|(?:Mr|Mrs|Ms|Dr|St)\.",
+        r"\p{N}+(?:[.,:/]\p{N}+)*(?:(?:st|nd|rd|th|s)(?!\p{L}))?",
+        r"(?i:n['’]t|['’](?:s|m|d|re|ve|ll))(?!\p{L})",
+        r"(?i:can(?=not(?!\p{L}))|[\p{L}\p{M}]+?(?=n['’]t(?!\p{L})))",
+        r"[\p{L}\p{M}\p{N}]+",
+        r"[:;]-?[()]+|([^\s\p{L}\p{M}\p{N}])\1*",
+    ]
+)
+APART = {"punctuation": MARKS, "treebank": TREEBANK}
+"""Ways to cut whole words off what stands beside them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +66,17 @@ class Config:
     imported model, the rows of its embedding."""
     joint: bool = True
     """One vocabulary for source and target, or one for each."""
-    split: Literal["words", "whitespace", "punctuation"] = "words"
+    split: Literal["words", "whitespace", "punctuation", "treebank"] = "words"
     """Pieces never cross the border of a word; for text that is tokenised already, a space.
-    For whole words: punctuation parts from them, for tasks that only read the text."""
+    For whole words, in tasks that only read the text: punctuation parts from them (don't stop ...),
+    or all that treebanks of English take for words (do n't stop ...)."""
     lowercase: bool = False
     """Fold to lower case first (what comes out is lower case, too)."""
     min_frequency: Count = 1
     """Words and characters seen less often than this are unknown."""
+    words_of: str = ""
+    """A run of word2vec, or a file of vectors, whose words are known beside those of the training
+    part: where model.input.vectors names the same, words that training never sees have vectors."""
     start: str = ""
     """Of an imported tokenizer, and so are the next four: the token that begins a text ([CLS]);
     by default, the one that ends it."""
@@ -76,8 +96,10 @@ class Config:
             return
         if given := next((name for name in IMPORTED if getattr(self, name)), None):
             raise RecipeError(f"{given}: it is for kind = 'huggingface', not {self.kind!r}")
-        if self.split == "punctuation" and self.kind != "word":
-            raise RecipeError(f"split: 'punctuation' is for kind = 'word', not {self.kind!r}")
+        if self.words_of and self.kind != "word":
+            raise RecipeError(f"words_of: it is for kind = 'word', not {self.kind!r}")
+        if self.split in APART and self.kind != "word":
+            raise RecipeError(f"split: {self.split!r} is for kind = 'word', not {self.kind!r}")
         least = {"bpe": len(BYTE_OF), "unigram": len(BYTE_OF), "bytes": -len(SPECIAL)}
         if self.vocabulary < len(SPECIAL) + least.get(self.kind, 1):
             raise RecipeError(
@@ -123,17 +145,19 @@ def around(model: Any, config: Config) -> Library:
             library.pre_tokenizer = bytewise
             library.decoder = decoders.ByteLevel()
         case "word":
-            apart = config.split == "punctuation"
-            library.pre_tokenizer = marks() if apart else pre_tokenizers.WhitespaceSplit()
+            library.pre_tokenizer = words_of(config.split)
         case "character":
             library.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
             library.decoder = decoders.Fuse()
     return library
 
 
-def marks() -> pre_tokenizers.PreTokenizer:
-    """Parts words from each other and from punctuation: “don't stop...” is don't stop ..."""
-    return pre_tokenizers.Split(Regex(MARKS), "removed", invert=True)
+def words_of(split: str) -> pre_tokenizers.PreTokenizer:
+    """Parts words from each other, and where `split` says so from what stands beside them: “don't
+    stop...” is don't stop... or don't stop ... or do n't stop ..."""
+    if split not in APART:
+        return pre_tokenizers.WhitespaceSplit()
+    return pre_tokenizers.Split(Regex(APART[split]), "removed", invert=True)
 
 
 def _subword(config: Config, lines: Iterable[str], special: list[str]) -> Library:
@@ -192,7 +216,7 @@ def _complete(vocabulary: list[list[Any]], size: int) -> list[list[Any]]:
 def _whole(config: Config, lines: Iterable[str], special: list[str]) -> Library:
     """Words or characters by falling frequency, then in alphabetical order."""
     lower = normalizers.Lowercase()  # which is not str.lower: a final sigma is like any other
-    by, apart = marks(), config.split == "punctuation"
+    by, apart = words_of(config.split), config.split in APART
     # No word crosses a blank, so that what stands between two is looked at once.
     texts: Iterable[tuple[str, int]] = ((line, 1) for line in lines)
     if config.kind == "word":

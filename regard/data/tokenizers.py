@@ -13,7 +13,7 @@ which no token of any kind does, so the text "<end>" is just five characters.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -24,6 +24,7 @@ from tokenizers import Tokenizer as Library, models
 
 from regard.data import chunks, foreign, whole_file
 from regard.data.tokenizer_training import (
+    APART,
     BYTE_OF,
     SPECIAL,
     UNKNOWN,
@@ -79,6 +80,7 @@ class Tokenizer:
         self._prefix = " " if config.kind in ("bpe", "unigram") else ""
         cut = chunks.cut_of(config.kind, config.split)
         self._encoded = chunks.Encoder(cut, self._numbers, len(self))
+        self._known = lru_cache(chunks.MOST)(partial(cut_pieces, self._library))
 
     def _import(self, text: str, config: Config) -> None:
         """Somebody else's, with the special tokens that the recipe names."""
@@ -188,7 +190,14 @@ class Tokenizer:
         if self.imported:
             found = self._library.encode(line, add_special_tokens=False).offsets
             return [line[first:end] for first, end in found]
+        if self._between:  # whole words: no word crosses a blank, and most chunks are seen again
+            return [word for chunk in line.split(" ") for word in self._cut(chunk)]
         return cut_pieces(self._library, self._prefix + line if line else "")
+
+    def _cut(self, chunk: str) -> list[str]:
+        """The words between two blanks."""
+        few = len(chunk) <= chunks.LONGEST
+        return self._known(chunk) if few else cut_pieces(self._library, chunk)
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""
@@ -339,5 +348,5 @@ def _every() -> list[Config]:
         for kind in get_args(get_type_hints(Config)["kind"])
         for split in get_args(get_type_hints(Config)["split"])
         for lowercase in (False, True)
-        if kind != "huggingface" and (kind == "word" or split != "punctuation")
+        if kind != "huggingface" and (kind == "word" or split not in APART)
     ]

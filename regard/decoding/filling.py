@@ -17,14 +17,15 @@ from torch import Tensor
 
 from regard.data import batching, passages
 from regard.decoding.prediction import Prediction
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.examples.stored import collate
-from regard.fields import Row, masked
+from regard.fields import Row, framed
+from regard.inspect.reading import Reading, filled
 from regard.layers.probe import scope
 from regard.layers.some_places import places_of
 from regard.metrics import VERSION, Score, perplexity
 from regard.model import Model
-from regard.types import Batch, Selective
+from regard.types import Batch, Neighbours, Selective
 
 POSITIONS = 1024
 """Places whose logits are held at once."""
@@ -60,7 +61,7 @@ class Recovers(Protocol):
 class Filler:
     """Texts as a model reads them, and how much of them at once."""
 
-    field: masked.Field
+    field: framed.Field
     room: int
     """Tokens of a text that are read at once."""
     tokens: int
@@ -68,13 +69,19 @@ class Filler:
 
     def windows(self, rows: Sequence[Any]) -> list[list[Any]]:
         """The tokens of each text in windows; none of a text without any."""
+        return [
+            [row[a:b] for a, b in spans] for row, spans in zip(rows, self.spans(rows), strict=True)
+        ]
+
+    def spans(self, rows: Sequence[Any]) -> list[list[tuple[int, int]]]:
+        """Where the windows of each text begin and end."""
         lengths = np.array([len(row) for row in rows], np.int64)
         first, end = passages.windows(lengths, self.room, crosses=False)
         starts = np.cumsum(lengths + 1) - (lengths + 1)
         which = np.searchsorted(starts, first, "right") - 1
-        found: list[list[Any]] = [[] for _ in rows]
+        found: list[list[tuple[int, int]]] = [[] for _ in rows]
         for n, a, b in zip(which.tolist(), first.tolist(), end.tolist(), strict=True):
-            found[n].append(rows[n][a - starts[n] : b - starts[n]])
+            found[n].append((a - int(starts[n]), b - int(starts[n])))
         return found
 
     # Likelihood
@@ -82,16 +89,16 @@ class Filler:
     def recover(self, model: Model, rows: Sequence[Row], size: int = 0) -> list[Found]:
         """Of texts of one window each: some places of each are hidden, always the same ones."""
 
-        def judged(batch: Batch, ids: list[int]) -> Iterator[Found]:
+        def each(batch: Batch, ids: list[int]) -> Iterator[Found]:
             name = self.field.name
             hidden, true = batch[f"{name}_masked"], batch[f"{name}_out"]
             symbols = true[hidden]
-            chosen, best = _judged(model, hidden_states(model, batch, hidden), symbols)
+            chosen, best = judged(model.head.logits, hidden_states(model, batch, hidden), symbols)
             columns = (chosen.double(), best, symbols)
             ends = hidden.sum(1).cumsum(0)[:-1].tolist()
             return map(Found, *(np.split(each.cpu().numpy(), ends) for each in columns))
 
-        return self._batches(model, rows, size, self._drawn, judged)
+        return self._batches(model, rows, size, self._drawn, each)
 
     def pseudo(
         self, model: Model, texts: Sequence[Sequence[int]], size: int = 0
@@ -108,13 +115,13 @@ class Filler:
                 places.append(place)
         true = [int(token) for window in windows for token in window]
 
-        def judged(batch: Batch, ids: list[int]) -> list[float]:
+        def likely(batch: Batch, ids: list[int]) -> list[float]:
             where = torch.tensor([places[n] + 1 for n in ids], device=model.device)
             symbols = torch.tensor([true[n] for n in ids], device=model.device)
             hidden = states(model, batch)[torch.arange(len(ids)), where]
-            return _judged(model, hidden, symbols)[0].tolist()
+            return judged(model.head.logits, hidden, symbols)[0].tolist()
 
-        each = iter(self._batches(model, rows, size, self.batch, judged))
+        each = iter(self._batches(model, rows, size, self.batch, likely))
         return [[next(each) for _ in text] for text in texts]
 
     def recovered(self, windows: Sequence[Found]) -> Prediction:
@@ -140,7 +147,7 @@ class Filler:
         never = sorted(by.special)
         top = min(top, len(by) - len(never))
 
-        def judged(batch: Batch, ids: list[int]) -> Iterator[list[list[tuple[int, float]]]]:
+        def best_of(batch: Batch, ids: list[int]) -> Iterator[list[list[tuple[int, float]]]]:
             hidden = states(model, batch)
             for n, line in zip(ids, range(len(ids)), strict=True):
                 places = [p + 1 for p, t in enumerate(rows[n][name]) if t == self.field.mask]
@@ -150,12 +157,14 @@ class Filler:
                 pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
                 yield [list(zip(*each, strict=True)) for each in pairs]
 
-        return self._batches(model, rows, size, self.batch, judged)
+        return self._batches(model, rows, size, self.batch, best_of)
 
     def predictions(
         self, model: Model, inputs: Sequence[str], top: int, size: int
     ) -> Iterator[Prediction]:
         """The likeliest words at each [MASK] of each input, in order."""
+        if top < 1:
+            raise RecipeError(f"top: {top} must be ≥ 1")
         whole = [self.field.blanks(line) for line in inputs]
         rows = [self.field.cut(row, self.room) for row in whole]
         for line, row, read, found in zip(
@@ -198,6 +207,36 @@ class Filler:
         found: Tensor = head.logits(head.pool(memory)).float().log_softmax(-1)
         return found
 
+    def look(self, model: Model, text: str, row: Row, target: str | None) -> Reading:
+        """A text as it is read, and words for its blanks: the likeliest ones, or those of `target`;
+        where there is no blank, its own."""
+        tokens = [int(token) for token in row[self.field.name]]
+        places = [n + 1 for n, token in enumerate(tokens) if token == self.field.mask]
+        given = None if places else tokens
+        if target is not None and places:
+            given = self._given(target.split(), len(places))
+        return filled(
+            model,
+            self.batch([row], [0]).to(model.device),
+            text,
+            places or [*range(1, len(tokens) + 1)],
+            self.field.tokenizer,
+            given,
+            source=self.field.positions(row),
+            source_words=self.field.groups(row),
+            hidden=bool(places),
+        )
+
+    def _given(self, words: Sequence[str], blanks: int) -> list[int]:
+        """The token of each word for a blank."""
+        found = self.field.tokenizer.encode(words)
+        for word, tokens in zip(words, found, strict=True):
+            if len(tokens) != 1:
+                raise UserError(f"inspect: {word!r} is {len(tokens)} tokens; a blank takes one")
+        if len(words) != blanks:
+            raise UserError(f"inspect: {len(words)} words for {blanks} blanks")
+        return [tokens[0] for tokens in found]
+
     # All of them
 
     def batch(self, rows: Sequence[Row], ids: Sequence[int]) -> Batch:
@@ -237,14 +276,15 @@ def word_of(piece: str) -> str:
 
 
 def states(model: Model, batch: Batch) -> Float[Tensor, "B S D"]:
-    """One for each position."""
+    """What says which token stands at each position."""
     memory = model.encode(batch)
     assert memory is not None
     [mask] = (t for name, t in batch.tensors.items() if name.endswith("_mask"))
     said, read = memory.states.shape[1], mask.shape[1]
     if said != read:
         raise RecipeError(f"model.encoder: {said} positions for {read} tokens: no token fits")
-    return memory.states
+    head = model.head
+    return head.beside(memory.states) if isinstance(head, Neighbours) else memory.states
 
 
 def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Float[Tensor, "N D"]:
@@ -257,14 +297,14 @@ def hidden_states(model: Model, batch: Batch, hidden: Bool[Tensor, "B S"]) -> Fl
         return encoder.at(model.input(batch), places)[real]
 
 
-def _judged(
-    model: Model, hidden: Float[Tensor, "N D"], symbols: Int[Tensor, " N"]
+def judged(
+    logits: Callable[[Tensor], Tensor], hidden: Float[Tensor, "N D"], symbols: Int[Tensor, " N"]
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
     """log p of symbols, and the likeliest ones, never with the logits of many places at once."""
     found = []
     for start in range(0, len(symbols), POSITIONS):
         block = slice(start, start + POSITIONS)
-        chances = model.head.logits(hidden[block]).float().log_softmax(-1)
+        chances = logits(hidden[block]).float().log_softmax(-1)
         found.append((chances.gather(1, symbols[block, None])[:, 0], chances.argmax(1)))
     if not found:
         return hidden.new_zeros(0), symbols

@@ -184,7 +184,7 @@ def _bases(recipe: Recipe, plan: Any) -> dict[str, Path]:
         sides = transfer.fields_of(recipe, base, plan.fields) if base else {}
     except UserError:
         return {}  # refused where the run is made
-    return dict.fromkeys(sides, Path(recipe.model.weights))
+    return dict.fromkeys(sides, base.folder) if base else {}
 
 
 def _examples(plan: Any, parts: Sequence[Part], bases: Mapping[str, Path]) -> Iterator[Finding]:

@@ -11,6 +11,14 @@ from regard.types import Sequence
 class Stack(nn.Module):
     """An encoder of layers that stand on each other; it is `Layered`."""
 
+    def __init__(self, widths: tuple[int, ...]) -> None:
+        """How wide what the first layer reads is, then what each layer gives."""
+        super().__init__()
+        self._widths = widths
+
+    def widths(self) -> tuple[int, ...]:
+        return self._widths
+
     def forward(self, source: Sequence) -> Sequence:
         x = deque(self._states(source), maxlen=1).pop()  # no other is kept
         return Sequence(self._finish(x), source.mask)

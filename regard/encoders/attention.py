@@ -32,7 +32,7 @@ class Encoder(Stack):
     """
 
     def __init__(self, config: Config, dim: int) -> None:
-        super().__init__()
+        super().__init__((dim,) * (config.layers + 1))
         self.layers = config.layers
         self.scale = 1 / math.sqrt(dim) if config.scale else 1.0
 

@@ -42,7 +42,7 @@ class Encoder(Stack):
     norm at the end."""
 
     def __init__(self, config: Config, dim: int) -> None:
-        super().__init__()
+        super().__init__((dim,) * (config.layers + 1))
         config.check(dim)
         self.residual = config.residual
         self.dropout = Dropout(config.dropout)

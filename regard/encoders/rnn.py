@@ -58,10 +58,10 @@ class Encoder(Stack):
     """N layers; a projection at the end where they are not as wide as the model."""
 
     def __init__(self, config: Config, dim: int) -> None:
-        super().__init__()
         hidden = config.hidden or dim
         width = hidden * (2 if config.bidirectional else 1)
-        sizes = [dim, *[width] * (config.layers - 1)]
+        sizes = (dim, *[width] * (config.layers - 1))
+        super().__init__((*sizes, dim))
         self.layers = nn.ModuleList(Layer(config, size, hidden) for size in sizes)
         self.output = nn.Identity() if width == dim else glorot(Linear(width, dim))
         self.dropout = Dropout(config.dropout)

@@ -55,7 +55,7 @@ class Encoder(Stack):
     """Whether no position sees what follows it: then padding, which does, need not be hidden."""
 
     def __init__(self, config: Config, dim: int) -> None:
-        super().__init__()
+        super().__init__((dim,) * (config.layers + 1))
         config.check(dim)
         self.position = PositionalEncoding(config.position, dim, config.limit, config.layout)
         self.rotary = config.rotary(dim)

@@ -1,4 +1,4 @@
-"""Batches of windows of documents, with some tokens hidden; or of pairs of passages."""
+"""Batches of windows of documents; or of pairs of passages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,13 +8,38 @@ import torch
 from regard.data import batching, pairs_of_passages
 from regard.data.batching import Batches, Draw
 from regard.data.pairs_of_passages import Pairs
-from regard.data.passages import Config, Documents, Windows, windows
+from regard.data.passages import EDGES, Config, Documents, Letters, Windows, windows
 from regard.examples.stored import Stored, collate
-from regard.fields import masked
+from regard.fields import Row, framed, masked
 from regard.types import Batch
 
 Span = tuple[int, int]
 """Places of documents, from, up to."""
+
+
+def batches(
+    field: framed.Field, stored: Stored, window: Config, config: batching.Config, seed: int
+) -> Batches:
+    """Windows of stored documents, cut anew in each epoch; those of like length together."""
+    name, store = field.name, stored.store
+    texts = Documents(store.flat(name), field.tokenizer.end)
+    letters = None
+    if field.spelling is not None:
+        letters = Letters(store.flat(f"{name}_letters"), store.flat(f"{name}_characters"))
+    cut = Windows(texts.lengths, window.room, window.crosses, seed, EDGES)
+
+    def row(first: int, end: int) -> Row:
+        if letters is None:
+            return {name: texts.read(first, end)}
+        sizes, characters = letters.read(first, end)
+        spelt = {f"{name}_letters": sizes, f"{name}_characters": characters}
+        return {name: texts.read(first, end), **spelt}
+
+    def make(ids: Sequence[int], draw: Draw) -> Batch:
+        first, end = cut.of(draw.epoch)
+        return collate([field], [row(int(first[n]), int(end[n])) for n in ids], ids, draw)
+
+    return Batches(cut.sizes, make, config, seed)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Field(ABC):
     distinctive: ClassVar[bool] = True
     """Whether examples with the same value are likely the same example: not so of labels."""
 
+    @property
+    def between_ends(self) -> bool:
+        """Whether a model reads its values between START and END."""
+        return False
+
     @classmethod
     def of(cls, name: str, config: Any, task: Any) -> "Field":
         """The field of a section of a recipe, which `config` is, for a task whose Config is `task`;

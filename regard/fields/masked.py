@@ -8,26 +8,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import pad
 from regard.data.wrap import ENDS
 from regard.errors import RecipeError
-from regard.fields import Array, Draw, Field as Base, Row, text
+from regard.fields import Array, Draw, Row, framed
+from regard.fields.framed import Places
 from regard.recipe.values import Fraction, Range
 
-MASK, SEP = "[MASK]", "[SEP]"
-"""How a user writes a place to be filled, and the border of two segments."""
 GOES_ON = "##"
 """Before what does not begin a word, in WordPiece."""
 BYTE = re.compile(r"(<[0-9A-F]{2}>)+.*|.*(<[0-9A-F]{2}>)+")
 """A piece that is a part of a character."""
-MARKS = re.compile(r"(\[MASK\]|\[SEP\])")
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,43 +44,11 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Field(text.Field):
-    """Texts as tokens, framed; a document of several lines is one text.
+class Field(framed.Field):
+    """Texts as tokens, framed. In a batch NAME (B, S) is what is read, NAME_out (B, S) what stands
+    there, NAME_masked (B, S) which of it is predicted."""
 
-    In a batch NAME (B, S) is what is read, NAME_out (B, S) what stands there, NAME_masked (B, S)
-    which of it is predicted.
-    """
-
-    role: text.Role = "framed"
     masking: Config = field(default_factory=Config)
-    special = ("mask",)
-    readable = False
-
-    def encode(self, values: Sequence[str]) -> list[Row]:
-        """The tokens of all lines of each text."""
-        lines = [value.split("\n") for value in values]
-        encoded = iter(self.tokenizer.encode([line for some in lines for line in some]))
-        return [{self.name: [t for _ in some for t in next(encoded)]} for some in lines]
-
-    def encode_flat(self, values: Sequence[str]) -> dict[str, Any]:
-        if not any("\n" in value for value in values):
-            return super().encode_flat(values)
-        return Base.encode_flat(self, values)
-
-    # What has learnt from data
-
-    @property
-    def size_names(self) -> Sequence[str]:
-        return ("tokens", "outputs")
-
-    @property
-    def size(self) -> Mapping[str, int]:
-        return {"tokens": len(self.tokenizer), "outputs": len(self.tokenizer)}
-
-    @property
-    def mask(self) -> int:
-        """The token that stands for one to be found."""
-        return self.tokenizer.named["mask"]
 
     @cached_property
     def ordinary(self) -> NDArray[np.bool_]:
@@ -167,51 +130,8 @@ class Field(text.Field):
             f"{self.name}_masked": masked,
         }
 
-    def framed_arrays(self, rows: Sequence[Row]) -> dict[str, Array]:
-        """Texts as they are, with nothing hidden."""
-        found = text.arrays(self.name, [row[self.name] for row in rows], "framed", self.tokenizer)
-        if any(f"{self.name}_second" in row for row in rows):
-            segments = [np.asarray(row.get(f"{self.name}_second", ()), np.int64) for row in rows]
-            found[f"{self.name}_segments"] = self._segments(segments, found[self.name].shape)
-        return found
-
-    def _segments(self, rows: Sequence[Places], shape: tuple[int, ...]) -> Array:
-        """Which segment each position is of: a row has one number for each token of its text; the
-        end is of the last one's."""
-        table, _ = pad([np.concatenate([row[:1] * 0, row, row[-1:]]) for row in rows], 0)
-        found = np.zeros(shape, np.int64)
-        found[:, : table.shape[1]] = table
-        return found
-
     def targets(self, arrays: Mapping[str, Any]) -> int:
         return int(arrays[f"{self.name}_masked"].sum())
-
-    # What a user writes
-
-    def blanks(self, line: str) -> Row:
-        """The tokens of a text with places to be filled, and the segment of each token."""
-        by, tokens, segments, segment = self.tokenizer, list[int](), list[int](), 0
-        if by.imported:  # it finds special tokens in a text itself
-            marks = {MASK: by.spelling_of(self.mask), SEP: by.spelling_of(by.end)}
-            tokens = by.encode([MARKS.sub(lambda found: marks[found[0]], line)])[0]
-            ends = np.cumsum([0, *(token == by.end for token in tokens[:-1])])
-            return {self.name: tokens, f"{self.name}_second": ends[: len(tokens)].tolist()}
-        cut = ["", *(part for part in MARKS.split(line) if part), ""]
-        for before, part, after in zip(cut, cut[1:], cut[2:], strict=False):
-            if part == MASK:
-                new = [self.mask]
-            elif part == SEP:
-                new = [by.end]
-            else:
-                # A token takes the whitespace before it, so that before a blank goes.
-                goes = after == SEP or (after == MASK and (by.spaced or by.imported))
-                text = part.rstrip() if goes else part
-                goes_on = before == MASK
-                new = by.encode_on(text) if goes_on else by.encode([text.lstrip()])[0]
-            tokens += new
-            segments += [segment] * len(new)
-            segment += part == SEP
-        return {self.name: tokens, f"{self.name}_second": segments}
 
     def hidden(self, row: Row, random: np.random.Generator) -> tuple[Row, list[int]]:
         """A text with blanks in the place of some tokens, and these."""
@@ -220,27 +140,3 @@ class Field(text.Field):
         true = tokens[places].tolist()
         tokens[places] = self.mask
         return {self.name: tokens.tolist()}, true
-
-    def filled(self, row: Row, said: Sequence[int]) -> str:
-        """The text of a row whose blanks are filled, or shown as such where nothing is said."""
-        by, words = self.tokenizer, iter(said)
-        parts: list[list[int]] = [[]]
-        for token in map(int, row[self.name]):
-            if token == by.end:
-                parts.append([])
-            else:
-                parts[-1].append(next(words, token) if token == self.mask else token)
-        return f" {SEP} ".join(map(self._shown, parts))
-
-    def _shown(self, tokens: Sequence[int]) -> str:
-        """A text, in which a blank stands between blanks."""
-        runs = [list(run) for _, run in groupby(tokens, lambda token: token == self.mask)]
-        shown = [
-            " ".join([MASK] * len(run)) if run[0] == self.mask else self.tokenizer.decode(run)
-            for run in runs
-        ]
-        between = " " if self.tokenizer.spaced or self.config.kind == "word" else ""
-        return between.join(shown)
-
-    def cut(self, row: Row, most: int) -> Row:
-        return {name: values[:most] for name, values in row.items()}

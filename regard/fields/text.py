@@ -12,7 +12,7 @@ import numpy as np
 from regard.checks import coverage, text as checks, whitespace
 from regard.checks.findings import Finding
 from regard.checks.sides import Part
-from regard.data import spelling, tokenizers
+from regard.data import spelling, tokenizers, vector_files
 from regard.data.batching import Lengths
 from regard.data.spelling import Spelling
 from regard.data.store import Column, Store, pad
@@ -81,12 +81,19 @@ class Tokenised(Base):
         return [len(line.split()) for line in values]
 
     def fit(self, values: Iterable[str]) -> "Tokenised":
+        values = chain(values, self._further())
         if not self.spelt:
             return replace(self, learnt=Tokenizer.train(self.config, values, self.special))
         texts = list(values)
         made = Tokenizer.train(self.config, texts, self.special)
         spelt = Spelling.train(chain.from_iterable(map(made.words, texts)))
         return replace(self, learnt=made, spelling=spelt)
+
+    def _further(self) -> Iterator[str]:
+        """Words that are known whether the training part has them or not, as often as is needed."""
+        if self.config.words_of:
+            for word, _ in vector_files.entries(Path(self.config.words_of)):
+                yield " ".join([word] * self.config.min_frequency)
 
     def share(self, other: Any) -> "Tokenised":
         return replace(self, learnt=other.tokenizer)
@@ -184,6 +191,10 @@ class Field(Tokenised):
     running: bool = False
     """Whether texts follow each other, so that END of another stands before each; of any length."""
     readable = True
+
+    @property
+    def between_ends(self) -> bool:
+        return self.role == "framed"
 
     @classmethod
     def of(cls, name: str, config: Config, task: Any) -> "Field":

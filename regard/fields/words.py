@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data.spelling import flat
 from regard.data.store import Column, Store, pad
-from regard.data.tokenizer_training import marks
+from regard.data.tokenizer_training import APART, words_of
 from regard.errors import RecipeError
 from regard.fields import SEPARATOR, Array, Draw, Row
 from regard.fields.text import Tokenised, agree
@@ -37,11 +37,13 @@ class Field(Tokenised):
 
     def places(self, line: str, *, split: bool = False) -> list[tuple[int, int]]:
         """Where the words of a line begin and end, in characters. With `split`, punctuation parts
-        from words, as by `tokenizer.split = "punctuation"`: “Paris, 3.5” is Paris , 3 . 5"""
+        from words, as by `tokenizer.split`, or else by "punctuation": “Paris, 3.5” is
+        Paris , 3 . 5"""
         if split and self.unit == "characters":
             raise RecipeError("split: this run tags characters, which come apart already")
         if split:
-            return [place for _, place in marks().pre_tokenize_str(line)]
+            apart = self.config.split if self.config.split in APART else "punctuation"
+            return [place for _, place in words_of(apart).pre_tokenize_str(line)]
         word = r"\S+" if self.unit == "words" else r"\S"
         return [found.span() for found in re.finditer(word, line)]
 
@@ -65,6 +67,15 @@ class Field(Tokenised):
         return super().fit(" ".join(words) for words in values)
 
     # What has learnt from data
+
+    @property
+    def size_names(self) -> Sequence[str]:
+        return (*super().size_names, "start", "end")
+
+    @property
+    def size(self) -> Mapping[str, int]:
+        """With the tokens that a reader of whole texts wants around a sentence."""
+        return {**super().size, "start": self.tokenizer.start, "end": self.tokenizer.end}
 
     @property
     def columns(self) -> Mapping[str, Column]:

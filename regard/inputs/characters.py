@@ -17,9 +17,10 @@ from regard.errors import RecipeError
 from regard.layers.convolution import Convolutions
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
-from regard.layers.linear import Linear, glorot
+from regard.layers.highway import Highway
+from regard.layers.linear import SMALLEST, Linear, glorot
 from regard.layers.recurrent import reversed_rows
-from regard.recipe.values import Share, Width, Widths
+from regard.recipe.values import FewOrZero, Share, Width, Widths
 from regard.types import Batch, FieldSize, Sequence
 
 
@@ -35,6 +36,9 @@ class Config:
     """Dimension of the vector of a character."""
     widths: Widths = (2, 3, 4)
     """How many characters a filter sees (cnn); `size` is shared out among the widths."""
+    highway: FewOrZero = 0
+    """Layers that the vector of a word goes through: y = g ⊙ relu(W x + b) + (1 − g) ⊙ x with a
+    gate g of its own (Kim et al. 2016, section 2.3)."""
     dropout: Share = 0.0
     """On the characters' vectors."""
     spelt: ClassVar[bool] = True
@@ -84,6 +88,7 @@ class Spelling(nn.Module):
         else:
             half = config.size // 2
             self.lstm = nn.LSTM(config.symbol, half, batch_first=True, bidirectional=True)
+        self.highway = nn.Sequential(*(Highway(config.size) for _ in range(config.highway)))
 
     def forward(self, words: Int[Tensor, "B S C"]) -> Float[Tensor, "B S E"]:
         # A text says the same words again and again: each is read once.
@@ -91,11 +96,15 @@ class Spelling(nn.Module):
         different, which = torch.unique(words.flatten(0, 1), dim=0, return_inverse=True)
         mask = different > 0
         real = mask.any(1)
-        read = self._read(different[real], mask[real])
+        read: Tensor = self.highway(self._read(different[real], mask[real]))
         vectors = read.new_zeros(different.shape[0], self.size).masked_scatter(real[:, None], read)
         return vectors[which].view(*words.shape[:2], -1)
 
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
+        if self._many():
+            assert self.convolutions is not None
+            found: Tensor = F.relu(self.convolutions.highest(self.embedding.weight, words, mask))
+            return found
         x: Tensor = self.dropout(self.embedding(words))
         if self.convolutions is not None:
             y: Tensor = F.relu(self.convolutions(x, mask))
@@ -109,6 +118,13 @@ class Spelling(nn.Module):
         _, (last, _) = self.lstm(packed)  # (2, N, E/2)
         both: Tensor = torch.cat([last[0], last[1]], -1)
         return both
+
+    def _many(self) -> bool:
+        """Whether there are so many filters that to leave out padding pays."""
+        dropped = self.training and self.dropout.p > 0  # of each place by itself
+        if self.convolutions is None or dropped or torch.onnx.is_in_onnx_export():
+            return False
+        return sum(each.numel() for each in self.convolutions.parameters()) >= SMALLEST
 
     def _ends(self, x: Float[Tensor, "N C I"], mask: Tensor) -> Float[Tensor, "N E"]:
         """The same without packing, which ONNX lacks: the other direction reads reversed words."""

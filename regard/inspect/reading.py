@@ -15,7 +15,7 @@ from regard.inspect.beam import Tree, recorded, tree
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.search import Hypothesis, Request
-from regard.types import Batch, DecoderState, Pools
+from regard.types import Batch, DecoderState, Neighbours, Pools
 
 Measure = Callable[[Tensor], Float[Tensor, "B T C"]]
 """What the head says of a batch ↦ for each place its log-probabilities, or its numbers."""
@@ -71,6 +71,7 @@ def logits(model: Model, batch: Batch) -> Tensor:
         memory = model.encode(batch)
         assert memory is not None
         hidden = head.pool(memory) if isinstance(head, Pools) else memory.states
+        hidden = head.beside(hidden) if isinstance(head, Neighbours) else hidden
     found: Tensor = head.logits(hidden)
     return found
 

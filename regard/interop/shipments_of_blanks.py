@@ -14,7 +14,7 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding.filling import SHOWN, word_of
 from regard.errors import UserError
 from regard.fields import masked
-from regard.fields.masked import MASK, SEP
+from regard.fields.framed import MASK, SEP
 from regard.interop import stand_ins
 from regard.interop.alone import BLANK
 from regard.interop.assembly import add_names

@@ -143,7 +143,10 @@ def shipment(run: Run, model: Model) -> Shipment:
         )
     try:
         if kind is None:
-            raise UserError(f"its head predicts {model.head.predicts!r}")
+            raise UserError(
+                f"its head predicts {model.head.predicts!r}. A run that reads by it "
+                '(model.input.kind = "pretrained") can be'
+            )
         return kind(run, model)
     except (UserError, AttributeError) as error:
         raise UserError(f"{run.folder} cannot be exported to ONNX: {error}") from None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence as Several
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,3 +35,24 @@ class Convolutions(nn.Module):
         pairs = zip(self.filters, self.widths, strict=True)
         found = [each(F.pad(across, ((w - 1) // 2, w // 2))) for each, w in pairs]
         return torch.cat(found, 1).transpose(1, 2)
+
+    def highest(
+        self, x: Float[Tensor, "V I"], rows: Int[Tensor, "N T"], mask: Bool[Tensor, "N T"]
+    ) -> Float[Tensor, "N O"]:
+        """max_t y_t of rows of symbols whose vectors are x, each of them real at least once.
+
+        The same as `forward`, and a maximum over what is real, with less work: only windows around
+        real places are multiplied. Of words, which differ in length, they are a third.
+        """
+        before, after = (max(self.widths) - 1) // 2, max(self.widths) // 2
+        padded = F.pad(torch.where(mask, rows + 1, 0), (before, after))
+        windows = padded.unfold(1, before + 1 + after, 1)[mask]  # (places, widest)
+        around = F.embedding(windows, F.pad(x, (0, 0, 1, 0)))  # 0 beyond the ends
+        found = []
+        for each, width in zip(self.filters, self.widths, strict=True):
+            assert isinstance(each, nn.Conv1d)
+            first = before - (width - 1) // 2
+            seen = around[:, first : first + width].flatten(1)  # (places, width · I)
+            found.append(F.linear(seen, each.weight.transpose(1, 2).flatten(1), each.bias))
+        y = torch.cat(found, 1)
+        return torch.segment_reduce(y, "max", lengths=mask.sum(1), unsafe=True)

@@ -23,6 +23,9 @@ What it does differently from the equations, and why:
 - The block holds eₙᵥ and never p: the division by Zₙ is done on the small factors of the products.
 - ε/V and the mean of a row's logits come from the means of W and b, not from the block.
 - exp is 2 to the power of a logit in base 2: PyTorch's exp2 is three times as fast on a CPU.
+- Where the table has some words of a larger vocabulary alone (`layers/sampled_softmax.py`), a word
+  v counts by its `offset` oᵥ in the sum of a row of which it is not the target:
+  Zₙ = 1 + Σ_{v≠yₙ} exp(ℓₙᵥ + oᵥ − ℓₙ,yₙ).
 - Zₙ ≥ 1, and by Cauchy–Schwarz ℓₙᵥ ≤ ‖hₙ‖ maxᵥ ‖wᵥ‖ + maxᵥ bᵥ. So only where this bound leaves the
   exponent's range need a row's maximum be found and taken off.
 """
@@ -59,6 +62,7 @@ def cross_entropy(
     targets: Int[Tensor, " N"],
     smoothing: float,
     *,
+    offset: Float[Tensor, " V"] | None = None,
     precision: torch.dtype = torch.float32,
     chunk: int | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -66,12 +70,14 @@ def cross_entropy(
 
     `precision` is that of the operands of the matrix products (float64, float32 or bfloat16); sums
     are as precise as `weight`, float32 at least. `chunk` is the number of rows that a block has.
+    With an `offset` there is no smoothing.
     """
+    assert offset is None or not smoothing
     chunk = chunk or block_rows(len(weight), weight.shape[1], hidden.device)
     learn = torch.is_grad_enabled()
     with torch.autocast(hidden.device.type, enabled=False):
         loss, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-            hidden, weight, bias, targets, smoothing, precision, chunk, learn
+            hidden, weight, bias, targets, smoothing, offset, precision, chunk, learn
         )
     return loss, nll
 
@@ -96,11 +102,12 @@ class _CrossEntropy(torch.autograd.Function):
         bias: Float[Tensor, " V"] | None,
         targets: Int[Tensor, " N"],
         smoothing: float,
+        offset: Float[Tensor, " V"] | None,
         precision: torch.dtype,
         chunk: int,
         learn: bool,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        x = operands(hidden, weight, bias, targets, precision)
+        x = operands(hidden, weight, bias, targets, offset, precision)
         grads = Gradients(x, [learn and need for need in ctx.needs_input_grad[:3]])
         nll = torch.empty_like(x.own)
         narrow = x.table.new_empty(min(chunk, len(nll)), len(weight))
@@ -125,7 +132,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, ""], _: Tensor) -> tuple[Tensor | None, ...]:
-        return *(None if each is None else each * grad for each in ctx.grads), *[None] * 5
+        return *(None if each is None else each * grad for each in ctx.grads), *[None] * 6
 
 
 class Operands(NamedTuple):
@@ -137,7 +144,7 @@ class Operands(NamedTuple):
     query: Float[Tensor, "N D+2"]
     """[H, 1, −own] · log₂ e, in the products' precision."""
     table: Float[Tensor, "V D+2"]
-    """[W, b, 1], in the same."""
+    """[W, b + o, 1], in the same."""
     own: Float[Tensor, " N"]
     """The target's logit."""
     lead: Float[Tensor, " N"]
@@ -156,6 +163,7 @@ def operands(
     weight: Float[Tensor, "V D"],
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
+    offset: Float[Tensor, " V"] | None,
     precision: torch.dtype,
 ) -> Operands:
     """The target's logit is that of the rounded operands, as all others are: so what rounding hₙ
@@ -172,7 +180,9 @@ def operands(
     own = (query.to(exact) * table[targets]).sum(1)
     query[:, dim + 1] = -own
     lead = own + query[:, -1]
-    bound = LOG2E * (hidden.norm(dim=1) * weight.norm(dim=1).max() + bias.max())
+    added = bias if offset is None else bias + offset.to(exact)
+    table[:, dim] = added
+    bound = LOG2E * (hidden.norm(dim=1) * weight.norm(dim=1).max() + added.max())
     most = torch.maximum(bound + query[:, -1], lead.abs())
     return Operands(hidden, weight, bias, query, table, own, lead, most)
 

@@ -146,16 +146,18 @@ def likelihood(
 
 
 def recovered(
-    scores: Mapping[str, Score], texts: Sequence[tuple[float, int, int]]
+    scores: Mapping[str, Score], texts: Sequence[tuple[float, int, int]], suffix: str = ""
 ) -> dict[str, Statistic]:
-    """Of hidden tokens of each text: −Σ log p, how many were found again, how many there are."""
+    """Of hidden tokens of each text: −Σ log p, how many were found again, how many there are; of
+    the scores whose names end with `suffix`."""
     nats, right, counts = np.array(texts, dtype=float).reshape(-1, 3).T
     found: dict[str, tuple[Array, Array, Function | None]] = {
         "nll": (nats, counts, None),
         "perplexity": (nats, counts, np.exp),
         "accuracy": (right, counts, percent),
     }
-    return {name: ratio(scores[name], *each) for name, each in found.items() if name in scores}
+    names = {f"{name}{suffix}": each for name, each in found.items()}
+    return {name: ratio(scores[name], *each) for name, each in names.items() if name in scores}
 
 
 def windowed(

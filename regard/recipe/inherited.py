@@ -10,6 +10,13 @@ into the new run's recipe: nothing is decided again later.
 
 A model that has a decoder alone (GPT) can be read by: its embedding becomes the input, its blocks
 become an encoder of kind "decoder", in which no position sees what follows.
+
+    [model.input]
+    kind = "pretrained"
+    weights = "runs/elmo"
+
+Here the run's input and encoder are what words are read by: their settings are written below the
+input's own, and the tokenizer comes along, too.
 """
 
 import copy
@@ -21,13 +28,15 @@ from typing import Any
 
 from regard.errors import RecipeError
 from regard.recipe.model_section import sections_of
-from regard.recipe.parts import Training, module, room_of_part
+from regard.recipe.parts import NEW, Training, module, room_of_part
 from regard.recipe.values import shown
 
 Table = dict[str, Any]
 BODY = ("input", "encoder", "decoder")
 OWN = ("data", "held_out")
 """Sections that are never taken over: each recipe has data of its own."""
+HOLDING = "pretrained"
+"""The kind of an input that reads by another run."""
 FREE = ("joint", "bpe_dropout")
 """Keys of the tokenizer that do not change what its tokens are."""
 EDGES = 2
@@ -39,8 +48,11 @@ def over(table: Table, task: ModuleType) -> Table:
     model = table.get("model")
     place = model.get("weights") if isinstance(model, dict) else None
     if not isinstance(place, str) or not place:
-        return table
+        return _held(table, task)
     base = _opened(place)
+    own = _own(table, "input")
+    if own.get("kind") == HOLDING and own.get("weights", place) != place:
+        raise RecipeError(f"model.input.weights: model.weights names {place} for all: take one")
     made = copy.deepcopy(table)
     taken = dict(_taken(made, task, base, place))
     if not any(key.rpartition(".")[2] in BODY for key in taken):
@@ -55,18 +67,58 @@ def over(table: Table, task: ModuleType) -> Table:
     return made
 
 
-def _opened(place: str) -> Any:
+def _held(table: Table, task: ModuleType) -> Table:
+    """A recipe's table with the input and the encoder of the run that its input reads by, if it
+    does."""
+    section = _own(table, "input")
+    if section.get("kind") != HOLDING or "input" not in task.PARTS:
+        return table
+    key, place = "model.input.weights", section.get("weights")
+    if not isinstance(place, str) or not place or place == NEW:
+        raise RecipeError(f"{key}: kind = {HOLDING!r} wants a run to read by")
+    base = _opened(place, key)
+    there = base.model.parts()
+    theirs = ", ".join(f"{name} ({part.kind})" for name, part in there.items())
+    if not {"input", "encoder"} <= there.keys():
+        raise RecipeError(f"{key}: {place} has {theirs}: an input and an encoder are wanted")
+    if there["input"].kind == HOLDING:
+        raise RecipeError(
+            f"{key}: {place} has an input of kind {HOLDING!r} itself: begin with all of it by "
+            f"model.weights, or name the run that it reads by"
+        )
+    made = copy.deepcopy(table)
+    section = made["model"]["input"]
+    settings = {name: _settings(there[name]) for name in ("input", "encoder")}
+    known = {"dim": base.model.dim, "scale": base.model.scale, "framed": _framed(base), **settings}
+    for name, value in known.items():
+        if section.setdefault(name, value) != value:
+            raise RecipeError(
+                f"model.input.{name}: it is {shown(value)} in {place}: leave the key out"
+            )
+    taken = {"input": (settings["encoder"], place)}
+    _lay_texts(made, task, base, taken, place)
+    _shorten(made, task, taken)
+    return made
+
+
+def _framed(base: Any) -> bool:
+    """Whether a run reads its texts between START and END."""
+    fields = module("tasks", base.kind).plan(base.task).fields
+    return bool(next(iter(fields.values())).between_ends)
+
+
+def _opened(place: str, key: str = "model.weights") -> Any:
     """The recipe of the run to begin with."""
     from regard.recipe import config
 
     file = Path(place) / "recipe.toml"
     if not file.is_file():
         what = "is not a run: it has no recipe.toml" if file.parent.is_dir() else "does not exist"
-        raise RecipeError(f"model.weights: {place} {what}")
+        raise RecipeError(f"{key}: {place} {what}")
     try:
         return config.load(file, of_run=True)
     except RecipeError as error:
-        raise RecipeError(f"model.weights: {error}") from None
+        raise RecipeError(f"{key}: {error}") from None
 
 
 def _taken(table: Table, task: ModuleType, base: Any, place: str) -> Iterator[tuple[str, Any]]:

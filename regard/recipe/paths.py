@@ -16,7 +16,7 @@ FILES = ("data.train", "data.validation", "data.test", "data.file", "output.choi
 """The keys that name files; on the command line they may be here, and not in the data's folder."""
 PART = r"(?:towers\.\w+\.)?(?:input|encoder)|decoder|head|heads\.\w+"
 """The key of a part of a model."""
-OUTSIDE = re.compile(rf"model\.(?:(?:{PART})\.(?:vectors|weights)|weights)")
+OUTSIDE = re.compile(rf"tokenizer\.words_of|model\.(?:(?:{PART})\.(?:vectors|weights)|weights)")
 """The keys of paths that stand outside of the section of the data."""
 
 DEPTH = 3
@@ -42,8 +42,9 @@ def from_recipe(table: Table, folder: Path) -> None:
         named = data.get("folder", "")
         if isinstance(named, str):
             data["folder"] = _resolved("data.folder", named, folder)
-    if isinstance(table.get("model"), dict):
-        _outside(table["model"], "model", folder)
+    for name in ("model", "tokenizer"):
+        if isinstance(table.get(name), dict):
+            _outside(table[name], name, folder)
 
 
 def _outside(table: dict[Any, Any], key: str, folder: Path) -> None:

@@ -26,6 +26,8 @@ class Room:
 
     name: str
     default: str
+    taken: bool = False
+    """Whether the part is another run's, and written into the recipe with what comes from it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def part(room: Room, table: Any, key: str, place: Place) -> Part:
         config = choice(room.name, kind).Config
     except RecipeError as error:
         raise RecipeError(f"{place.of(f'{key}.kind')}: {key}.kind: {error}") from None
-    if room.name not in ROOMS.values():
+    if room.name not in ROOMS.values() or room.taken:
         return Part(kind, section(config, given, key, place, {"kind"}))
     common = training_keys(config)
     how = {name: given.pop(name) for name in common & given.keys()}

@@ -22,6 +22,7 @@ from regard.errors import RecipeError, UserError
 from regard.model import AnyField, Config, Model, build, stand_in
 from regard.recipe import config as configuration, paths
 from regard.recipe.config import Recipe
+from regard.recipe.inherited import HOLDING
 from regard.recipe.parts import NEW, Part
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from regard.runs.run import Run
 
 Weights = dict[str, Tensor]
+HELD = ("input", "encoder")
+PREFIXES = tuple(f"{name}." for name in HELD)
+"""How the names of weights begin that an input of kind "pretrained" has from its run."""
 
 
 class Base:
@@ -56,13 +60,20 @@ class Base:
 
     def serving(self, key: str, kind: str, part: str) -> Weights:
         """The weights of a part for a part of this key and kind; a decoder may serve as an input,
-        by its embedding, and as an encoder of kind "decoder", by all else."""
+        by its embedding, and as an encoder of kind "decoder", by all else; input and encoder
+        together serve as one that holds them."""
+        if self.is_held(kind, part):
+            return {f"{own}.{n}": t for own in HELD for n, t in self.part(own).items()}
         found = self.part(part)
         if part == "decoder" and key.endswith("input"):
             return {name: tensor for name, tensor in found.items() if name.startswith("embedding.")}
         if part == "decoder" and kind == "decoder":
             return {n: tensor for n, tensor in found.items() if not n.startswith("embedding.")}
         return found
+
+    def is_held(self, kind: str, part: str) -> bool:
+        """Whether a part of this kind holds parts of the run, and is not itself one of it."""
+        return kind == HOLDING and self.config.parts()[part].kind != HOLDING
 
 
 def names_of(model: nn.Module, key: str) -> dict[str, str]:
@@ -88,8 +99,13 @@ def given_names(config: Config, model: Model) -> set[str]:
         name
         for key in parts
         for own, name in names_of(model, key).items()
-        if not lora.is_adapter(own)
+        if not lora.is_adapter(own) and (not _holds_base(config, key) or own.startswith(PREFIXES))
     }
+
+
+def _holds_base(config: Config, key: str) -> bool:
+    """Whether a part reads by the run that it names, instead of beginning as that run's part."""
+    return config.parts()[key].kind == HOLDING and not config.weights
 
 
 def check(recipe: Recipe) -> None:
@@ -126,15 +142,22 @@ def gather(
 
 
 def base_of(recipe: Recipe) -> "Run | None":
-    """The run that the recipe's model begins with, if it names one for all parts."""
+    """The run whose vocabulary comes along: that which the model begins with, if one is named for
+    all parts, or that which its input reads by."""
     from regard.runs.run import Run
 
-    if not recipe.model.weights:
-        return None
+    key, place = _source(recipe.model)
     try:
-        return Run(Path(recipe.model.weights))
+        return Run(Path(place)) if place else None
     except UserError as error:
-        raise RecipeError(f"model.weights: {error}") from None
+        raise RecipeError(f"{key}: {error}") from None
+
+
+def _source(config: Config) -> tuple[str, str]:
+    """The key that names such a run, and its place."""
+    if not config.weights and config.input is not None and config.input.kind == HOLDING:
+        return "model.input.weights", begins_with(config).get("input", "")
+    return "model.weights", config.weights
 
 
 def fields_of(recipe: Recipe, base: "Run", fields: Mapping[str, Any]) -> dict[str, str]:
@@ -179,14 +202,16 @@ def check_whole(recipe: Recipe, base: "Run", fields: Mapping[str, Any]) -> None:
     try:
         gather(recipe, model, sizes, _taken(recipe.model))
     except RecipeError as error:
-        differs = _difference(recipe, base)
+        differs = _difference(recipe, base) if recipe.model.weights else ""
         raise RecipeError(f"model: {differs}" if differs else str(error)) from None
 
 
 def _taken(config: Config) -> dict[str, str]:
-    """The parts that begin with weights of the run for all parts, and their keys there."""
+    """The parts that begin with weights of the run whose vocabulary comes along, and their keys
+    there."""
     places = {key: paths.split(place) for key, place in begins_with(config).items()}
-    return {key: part or key for key, (run, part) in places.items() if run == config.weights}
+    _, source = _source(config)
+    return {key: part or key for key, (run, part) in places.items() if run == source}
 
 
 def _difference(recipe: Recipe, base: "Run") -> str:
@@ -234,7 +259,12 @@ def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> W
         raise RecipeError(f"model.{key}.weights: {error}") from None
     there = {name: tuple(tensor.shape) for name, tensor in given.items()}
     own = model.get_submodule(key).named_parameters()
-    here = {name: tuple(p.shape) for name, p in own if not lora.is_adapter(name)}
+    held = base.is_held(config.parts()[key].kind, part)
+    here = {
+        name: tuple(p.shape)
+        for name, p in own
+        if not lora.is_adapter(name) and (not held or name.startswith(PREFIXES))
+    }
     for name in here.keys() & there.keys() & _decided(model.get_submodule(key)):
         if there[name] != here[name]:  # validation will decide it; until then it is 1
             given[name], there[name] = torch.ones(here[name]), here[name]
@@ -286,7 +316,9 @@ def _field(key: str, sizes: Sizes) -> str:
 def _check_frozen(config: Config, model: Model) -> None:
     """A part that keeps what it begins with must begin with something."""
     for key in model.frozen:
-        part = config.parts()[key]
+        part = config.parts().get(key)
+        if part is None:  # of a run that an input reads by
+            continue
         own = {name for name, _ in model.get_submodule(key).named_parameters()}
         if not own or key in begins_with(config):
             continue

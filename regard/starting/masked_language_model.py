@@ -1,7 +1,7 @@
 """Texts to be read both ways: documents on lines, or between empty lines."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regard.starting import Asked, Draft, Key, Section, language_model, measures, table
@@ -23,6 +23,18 @@ def fits(asked: Asked) -> float:
 
 def look(asked: Asked, base: Path) -> Draft:
     """What is hidden is found again, piece by piece."""
+    return draft(asked, base, "masked_language_model", _tokenizer, PIECE)
+
+
+def draft(
+    asked: Asked,
+    base: Path,
+    task: str,
+    tokenizer: Callable[[int], Sequence[Key]],
+    characters: float,
+) -> Draft:
+    """A recipe for a task that reads whole documents: its tokenizer for so many characters of text,
+    and how many of them a token has, about."""
     files = table.parts(asked.files)
     found = language_model.read(files["train"], asked.columns)
     paragraphs = _paragraphs(found.lines)
@@ -46,12 +58,12 @@ def look(asked: Asked, base: Path) -> Draft:
             f"  lines: {sizes}",
         ],
         sections=[
-            Section("", (Key("task", "masked_language_model"),)),
+            Section("", (Key("task", task),)),
             Section("data", tuple(_data(files, base, found))),
             *held_out(files, "documents, by their text"),
             Section("windows", (Key("documents", kind, "what is read by itself"),)),
-            Section("tokenizer", tuple(_tokenizer(total))),
-            *BUDGET.sections(total / PIECE),
+            Section("tokenizer", tuple(tokenizer(total))),
+            *BUDGET.sections(total / characters),
         ],
         reference=[f"accuracy {guessed:.1f} % by the most frequent word alone"],
         scores={"frequent": guessed},

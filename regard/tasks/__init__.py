@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.files import called
 from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.tokenizer_training import APART
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.prediction import Prediction as Prediction
@@ -21,7 +22,7 @@ from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
 from regard.recipe.values import shown
-from regard.types import Batch, Batches, Carry, Head, Positioned, Sizes, Spells, Terms
+from regard.types import Batch, Batches, Carry, Head, Holding, Positioned, Sizes, Spells, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -284,17 +285,23 @@ def check_metric(recipe: Recipe) -> None:
 
 def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
     """A table of positions must be as long as what is read and written."""
-    settings = recipe.model.parts()[part].config
-    if not isinstance(settings, Positioned) or settings.position not in TABLES:
-        return
-    if settings.limit < most:
-        raise RecipeError(f"model.{part}.limit: {settings.limit} positions, but {why} for {most}")
+    parts = {part: recipe.model.parts()[part].config}
+    reads = recipe.model.input
+    if reads is not None and isinstance(reads.config, Holding):
+        parts["input.encoder"] = reads.config.encoder.config
+    for key, settings in parts.items():
+        if not isinstance(settings, Positioned) or settings.position not in TABLES:
+            continue
+        if settings.limit < most:
+            raise RecipeError(
+                f"model.{key}.limit: {settings.limit} positions, but {why} for {most}"
+            )
 
 
 def check_written(recipe: Recipe) -> None:
     """Text that is written must come out with its blanks where they were."""
-    if recipe.task.tokenizer.split == "punctuation":
+    if (split := recipe.task.tokenizer.split) in APART:
         raise RecipeError(
-            f"tokenizer.split: 'punctuation' is for tasks that only read; {recipe.kind} writes "
+            f"tokenizer.split: {split!r} is for tasks that only read; {recipe.kind} writes "
             "text: use 'words'"
         )

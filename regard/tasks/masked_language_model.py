@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data import batching, documents, files, pairs_of_passages, passages, tokenizers
+from regard.data import batching, files, pairs_of_passages, passages, tokenizers
 from regard.data.batching import Draw
 from regard.data.held_out import ByContent
 from regard.data.pairs_of_passages import NAMES
-from regard.data.readers import Policy, Report
-from regard.data.tables import parallel
 from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, scores, states
 from regard.decoding.prediction import Choose, Sample, scored
-from regard.errors import RecipeError, UserError
+from regard.errors import RecipeError
+from regard.examples import running_text
 from regard.examples.passages import Passages
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import Stored
-from regard.fields import Example, masked
-from regard.inspect import reading
+from regard.fields import masked
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
@@ -103,29 +101,14 @@ def _check_pairs(recipe: Recipe) -> None:
 def plan(config: Config) -> Plan:
     """Documents, each of any length."""
     source = masked.Field("source", config.tokenizer, masking=config.masking)
+    kind = config.windows.documents
     return Plan(
         fields={"text": source},
         data=config.data,
-        read=partial(_read, config),
+        read=partial(running_text.read, config.data, None if kind == "line" else kind),
         held_out=config.held_out,
         limited=False,
     )
-
-
-def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
-    """The documents of a part's own files."""
-    data, kind = config.data, config.windows.documents
-    policy = policy if kind == "line" else replace(policy, empty="keep")
-
-    def lines(path: Path) -> Iterator[tuple[int, str]]:
-        rows = parallel([path], data.columns or ("text",), policy, report, **data.layout)
-        return ((number, line) for number, (line,) in rows)
-
-    for path, number, document in documents.read(data.paths(part), lines, kind):
-        yield Example((path,), number, (document,))
-    if kind != "line":
-        report.counts.pop("empty text", None)  # seen, but not left out
-        report.findings.pop("empty text", None)
 
 
 class Task(FolderTask):
@@ -211,8 +194,6 @@ class Task(FolderTask):
     ) -> Iterator[Prediction]:
         """The likeliest words at each [MASK] of each input, in order, with their probabilities.
         [SEP] parts two segments."""
-        if top < 1:
-            raise RecipeError(f"top: {top} must be ≥ 1")
         yield from self.filler.predictions(model, inputs, top, batch)
 
     def samples(self, model: Model, choose: Choose) -> list[Sample]:
@@ -270,29 +251,4 @@ class Task(FolderTask):
         """The likeliest words at the blanks of a text, or those of `target`; where there is no
         blank, its own tokens, which the model reads, too."""
         row = self.source.cut(self.source.blanks(text), self.filler.room)
-        tokens = [int(token) for token in row["source"]]
-        places = [n + 1 for n, token in enumerate(tokens) if token == self.source.mask]
-        given = None if places else tokens
-        if target is not None and places:
-            given = self._given(target.split(), len(places))
-        return reading.filled(
-            model,
-            self.filler.batch([row], [0]).to(model.device),
-            text,
-            places or [*range(1, len(tokens) + 1)],
-            self.by,
-            given,
-            source=self.source.positions(row),
-            source_words=self.source.groups(row),
-            hidden=bool(places),
-        )
-
-    def _given(self, words: Sequence[str], blanks: int) -> list[int]:
-        """The token of each word for a blank."""
-        found = self.by.encode(words)
-        for word, tokens in zip(words, found, strict=True):
-            if len(tokens) != 1:
-                raise UserError(f"inspect: {word!r} is {len(tokens)} tokens; a blank takes one")
-        if len(words) != blanks:
-            raise UserError(f"inspect: {len(words)} words for {blanks} blanks")
-        return [tokens[0] for tokens in found]
+        return self.filler.look(model, text, row, target)

@@ -1,12 +1,14 @@
 """Which parts of a model are trained, and how fast."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from torch import nn
 
 from regard.errors import RecipeError
 from regard.recipe.parts import Part, Training
 from regard.tuning import lora
+from regard.types import Holds
 
 LAYERS = ("blocks", "layers")
 """What parts call their layers."""
@@ -18,7 +20,11 @@ def set_training(
     """The keys of the parts that are not trained, and what the learning rate of modules is
     multiplied by, a module inside another one after it; adapters are added where they are wanted.
     Parts that share a weight must agree."""
-    found = {key: part.training or Training() for key, part in parts.items()}
+    found = {
+        each: training
+        for key, part in parts.items()
+        for each, training in _trained(model.get_submodule(key), key, part.training or Training())
+    }
     owners: dict[nn.Parameter, str] = {}
     for key, training in found.items():
         for name, parameter in model.get_submodule(key).named_parameters():
@@ -40,6 +46,16 @@ def set_training(
         raise RecipeError("model: every part is frozen: there is nothing to train")
     frozen = tuple(key for key, training in found.items() if training.frozen)
     return frozen, _factors(model, found)
+
+
+def _trained(part: nn.Module, key: str, training: Training) -> Iterator[tuple[str, Training]]:
+    """What a recipe's word is about: the part, or the parts of another run that it holds, of which
+    an encoder has layers."""
+    if not isinstance(part, Holds):
+        yield key, training
+        return
+    for name in part.held:
+        yield f"{key}.{name}", training if name == "encoder" else replace(training, layer_decay=1.0)
 
 
 def _keeps(training: Training) -> bool:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from regard.decoding.both_ways import ReadsBothWays
 from regard.decoding.filling import Recovers
 from regard.evaluated import Evaluated
 from regard.front import Predictor, answers
@@ -28,7 +29,7 @@ def details(found: Evaluated) -> list[Table]:
         return _windows(predictor, part)
     if isinstance(task, Continues):
         return [*_likelihood(found), *(_answered(found) if outputs else [])]
-    if isinstance(task, Recovers):
+    if isinstance(task, Recovers | ReadsBothWays):
         return _recovered(task.references(part)[0], outputs)
     if isinstance(task, Grades):
         sources, right = answers(task, part)

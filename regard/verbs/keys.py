@@ -95,7 +95,11 @@ def _walk(config: type, header: str, leave_out: set[str] | None = None) -> Itera
             continue
         if isinstance(hint, types.UnionType):  # a section that may be there
             hint = next(filter(dataclasses.is_dataclass, hint.__args__), hint)
-        if dataclasses.is_dataclass(hint) or room_of(hint):
+        room = room_of(hint)
+        if room is not None and room.taken:  # nobody writes it
+            own.append(Key(field.name, "a section", "the run's", help_of.get(field.name, "")))
+            continue
+        if dataclasses.is_dataclass(hint) or room:
             inner.append((f"{header}.{field.name}".lstrip("."), hint))
             continue
         default = "" if field.default is dataclasses.MISSING else _shown(field.default)

@@ -33,7 +33,7 @@ def word2vec(
     epochs: int = 5,
     learning_rate: Maybe[float] = None,
     lowercase: bool = True,
-    split: Literal["punctuation", "whitespace"] = "punctuation",
+    split: Literal["punctuation", "treebank", "whitespace"] = "punctuation",
     threads: Maybe[int] = None,
     seed: int = 1,
     column: Maybe[str] = None,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import readers, tables
+from regard.data.labelled import plain_sentences
 from regard.data.readers import Policy, Report
 from regard.data.tokenizer_training import SPECIAL
 from regard.data.tokenizers import Config, Tokenizer
@@ -32,7 +33,7 @@ Column = str | int
 
 
 class Source(NamedTuple):
-    """Files of text, plain or tables, each gzip or not."""
+    """Files of text, plain, tables or CoNLL-U, each gzip or not."""
 
     paths: Sequence[Path]
     column: Column | None = None
@@ -45,7 +46,9 @@ class Source(NamedTuple):
         """The texts; what cannot be read is noted in the report, or refused."""
         policy = Policy(broken="refuse" if self.on_bad_line == "refuse" else "skip")
         for path in self.paths:
-            if self.column is None and readers.suffix(path) not in tables.TABLES:
+            if readers.suffix(path) == ".conllu":
+                yield from (line for _, line in plain_sentences(path, policy, report))
+            elif self.column is None and readers.suffix(path) not in tables.TABLES:
                 yield from (line for _, line in readers.text(path, policy, report))
             else:
                 yield from self._cells(path, policy, report)

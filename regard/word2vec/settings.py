@@ -44,7 +44,7 @@ class Settings:
     """That of the end."""
     lowercase: bool = True
     """Fold to lower case first, as [tokenizer] lowercase does."""
-    split: Literal["punctuation", "whitespace"] = "punctuation"
+    split: Literal["punctuation", "treebank", "whitespace"] = "punctuation"
     """What words are, as [tokenizer] split: whether punctuation parts from words."""
     seed: Seed = 1
     """Of all draws."""

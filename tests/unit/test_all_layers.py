@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.encoders import attention, bag, cnn, rnn, transformer
+from regard.encoders import attention, bag, both_ways, cnn, rnn, transformer
 from regard.inputs import tokens
 from regard.layers import probe
 from regard.layers.draws import seeded
@@ -20,6 +20,7 @@ ENCODERS = {
     "pre-norm": (transformer, STACK | {"norm": "pre", "position": "rotary"}, 3),
     "two directions": (rnn, {"layers": 3, "hidden": 5, "dropout": 0.25}, 4),
     "one direction": (rnn, {"layers": 2, "bidirectional": False, "residual": True}, 3),
+    "both ways": (both_ways, {"layers": 3, "hidden": 5, "dropout": 0.25}, 4),
     "cnn": (cnn, {"layers": 2, "widths": (2, 3), "residual": True}, 3),
     "attention": (attention, {"layers": 3}, 4),
 }
@@ -45,6 +46,7 @@ def test_the_last_layer_is_what_the_encoder_gives(name: str, training: bool):
     assert len(layers) == count, "what is read, and each layer"
     assert torch.equal(layers[-1].states, given.states)
     assert all(layer.mask is source.mask for layer in layers)
+    assert encoder.widths() == tuple(layer.states.shape[-1] for layer in layers)
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -497,7 +497,13 @@ def test_a_set_can_be_made_from_two_others(home: Path, monkeypatch: pytest.Monke
 
 # The table
 
-MADE = {"phrasebook-en-de", "phrasebook-en-fr", "pronunciation", "spelling-correction"}
+MADE = {
+    "phrasebook-en-de",
+    "phrasebook-en-fr",
+    "pronunciation",
+    "spelling-correction",
+    "ud-ewt-1000",
+}
 
 
 def test_the_table_is_well_formed():

@@ -10,6 +10,7 @@ from regard.errors import RecipeError
 from regard.inputs import characters, ngrams, tokens, words
 from regard.layers.convolution import Convolutions
 from regard.layers.embedding import Embedding
+from regard.layers.highway import Highway
 from regard.types import Batch, Sequence
 from tests.field_sizes import labelled
 
@@ -31,6 +32,46 @@ def make(module, dim=D, **keys):
 
 
 # Convolutions
+
+
+def test_the_highest_is_that_of_real_places():
+    """As the maximum of all outputs where the mask is True, in value and in gradients."""
+    layer = Convolutions(D, 11, [1, 2, 3, 6])
+    table = torch.randn(13, D, requires_grad=True)
+    mask = torch.arange(S) < torch.tensor([[5], [1], [3]])
+    rows = torch.randint(13, (B, S))
+    plain = layer(table[rows], mask).masked_fill(~mask[..., None], -torch.inf).amax(1)
+    found = layer.highest(table, rows, mask)
+    torch.testing.assert_close(found, plain)
+    weights = [table, *layer.parameters()]
+    for one, other in zip(
+        torch.autograd.grad(found.square().sum(), weights),
+        torch.autograd.grad(plain.square().sum(), weights),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_many_filters_give_what_few_would():
+    """Words by more filters than pay for padding: the same numbers, by another path."""
+    keys: Any = {"size": 600, "symbol": 32, "widths": (1, 2, 3), "highway": 1}
+    spelt = torch.randint(0, 13, (B, S, C))
+    spelt[0, 0] = 0
+    many = make(characters, **keys)
+    assert many.spelling._many()
+    found = many.spelling(spelt)
+    many.spelling._many = lambda: False
+    torch.testing.assert_close(found, many.spelling(spelt))
+    assert many.spelling(torch.zeros(1, 2, 0, dtype=torch.long)).abs().sum() == 0
+
+
+def test_a_highway_changes_what_its_gate_lets_through():
+    layer, x = Highway(D), torch.randn(B, D)
+    gate = torch.sigmoid(layer.gate(x))
+    changed = torch.relu(layer.change(x))
+    torch.testing.assert_close(layer(x), gate * changed + (1 - gate) * x)
+    torch.nn.init.constant_(layer.gate.bias, -100.0)
+    torch.testing.assert_close(layer(x), x)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5])

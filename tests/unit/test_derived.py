@@ -278,3 +278,20 @@ def test_scores_that_cannot_be_told_are_refused(
 ):
     with pytest.raises(RecipeError, match=re.escape(said)):
         regard.train(recipe(tmp_path), *changes, to=tmp_path / "run")
+
+
+def test_few_sentences_are_drawn_three_times(tmp_path: Path):
+    blocks = [f"# sent_id = {n}\n1\tw{n}\t_\tX\n\n" for n in range(2000)]
+    for part in ("train", "dev", "test"):
+        write(tmp_path / f"en_ewt-ud-{part}.conllu", "".join(blocks))
+    (made := tmp_path / "made").mkdir()
+    derived.few_sentences(made, lambda name: tmp_path / name)
+    drawn = []
+    for draw in (1, 2, 3):
+        found = (made / f"train-{draw}.conllu").read_text().split("\n\n")[:-1]
+        numbers = [int(each.split()[3]) for each in found]
+        assert len(numbers) == len({*numbers}) == 1000 and numbers == sorted(numbers)
+        assert [f"{each}\n\n" for each in found] == [blocks[n] for n in numbers]
+        drawn.append({*numbers})
+    assert all(400 < len(drawn[a] & drawn[b]) < 600 for a, b in ((0, 1), (0, 2), (1, 2)))
+    assert (made / "test.conllu").read_text() == "".join(blocks)

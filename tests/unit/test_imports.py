@@ -26,7 +26,7 @@ FOUNDATIONS = {
     "layers.draws": "",
     "layers.native": "layers",
     "layers": "types layers.allocator layers.draws",
-    "inputs": "layers",
+    "inputs": "layers recipe",
     "encoders": "layers",
     "decoders": "layers",
     "heads": "layers",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.data.pairs_of_passages import NEXT, OTHER, Pairs
-from regard.data.passages import Documents, Windows, windows
+from regard.data.passages import Documents, Letters, Windows, windows
 from regard.data.store import Column, Store, Writer
 
 LENGTHS = np.array([5, 0, 13, 3, 7])
@@ -106,3 +106,23 @@ def test_without_an_end_of_a_sentence_a_word_is_the_border(pairs):
     for seed in range(8):
         pair = pairs.cut(21, 24, generator(seed))
         assert pair.tokens[:2].tolist() == [300, END]
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+def test_the_characters_of_a_window_are_those_of_its_words(tmp_path: Path, crosses: bool):
+    """Word k of document n has k % 3 characters, each n; an end has none."""
+    letters = [np.arange(size) % 3 for size in LENGTHS]
+    rows = [
+        {"letters": sizes, "characters": np.full(sizes.sum(), n)} for n, sizes in enumerate(letters)
+    ]
+    with Writer(tmp_path, "train", {"letters": Column("u2"), "characters": Column("u2")}) as writer:
+        writer.add(rows)
+    store = Store(tmp_path, "train")
+    spelt = Letters(store.flat("letters"), store.flat("characters"))
+    whole = np.concatenate([[*sizes, 0] for sizes in letters])  # by places
+    of = np.repeat(np.arange(len(LENGTHS)), LENGTHS + 1)
+    first, end = windows(LENGTHS, 6, crosses=crosses, random=generator(3))
+    for a, b in zip(first.tolist(), end.tolist(), strict=True):
+        sizes, characters = spelt.read(a, b)
+        assert sizes.tolist() == whole[a:b].tolist()
+        assert characters.tolist() == np.repeat(of[a:b], whole[a:b]).tolist()

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regard.data.tokenizer_training import SPECIAL
+from regard.data.tokenizer_training import APART, SPECIAL, words_of
 from regard.data.tokenizers import Config, Tokenizer
 from regard.errors import RecipeError, UserError
 from tests.fault.forger import EXPLOSIVE, dumped
@@ -293,9 +294,9 @@ def test_parts_that_training_does_not_make_never_reach_the_library(
 SETTINGS: list[Any] = [
     {"kind": kind, "split": split, "lowercase": lowercase}
     for kind in KINDS
-    for split in ("words", "whitespace", "punctuation")
+    for split in ("words", "whitespace", *APART)
     for lowercase in (False, True)
-    if kind == "word" or split != "punctuation"
+    if kind == "word" or split not in APART
 ]
 
 
@@ -342,3 +343,58 @@ def test_further_special_tokens(kind: Any, tmp_path: Path):
     assert {4, 5} <= {*made.unwritten}
     made.save(tmp_path / "x.json")
     assert Tokenizer.load(tmp_path / "x.json", config).named == made.named
+
+
+# Words as treebanks have them
+
+TREEBANK = {
+    "I don't think they'll stop.": "I do n't think they 'll stop .",
+    "You can't, won’t and cannot": "You ca n't , wo n’t and can not",
+    "John's dog isn't Mary's": "John 's dog is n't Mary 's",
+    "the Joneses' 'quoted' word": "the Joneses ' ' quoted ' word",
+    "Mr. Smith paid $3.50, 1,200 or 50%!!!": "Mr. Smith paid $ 3.50 , 1,200 or 50 % !!!",
+    "the 2nd of the 1980s at 5:30pm on 9/11": "the 2nd of the 1980s at 5:30 pm on 9/11",
+    "in the U.S. (e.g. Texas)...": "in the U.S. ( e.g. Texas ) ...",
+    "see http://a.b/c?d=e, or me@x.org.": "see http://a.b/c?d=e , or me@x.org .",
+    "a well-known :) :-( --- end": "a well - known :) :-( --- end",
+    "NOT can notable canning": "NOT can notable canning",
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), TREEBANK.items())
+def test_words_as_treebanks_have_them(text: str, wanted: str):
+    by = make("word", [text], split="treebank")
+    assert by.words(text) == wanted.split()
+    assert by.words(wanted) == wanted.split(), "cut again, it stays as it is"
+    assert by.decode(by.encode([text])[0]) == wanted
+
+
+def test_most_words_of_a_treebank_are_found(shared_data: Any):
+    """Of the words of ud-ewt's sentences, from their plain texts; 96 % by punctuation alone."""
+    found = {"treebank": [0, 0, 0], "punctuation": [0, 0, 0]}
+    file = shared_data("ud-ewt") / "en_ewt-ud-dev.conllu"
+    for sentence in file.read_text(encoding="utf-8").split("\n\n"):
+        lines = sentence.split("\n")
+        text = "".join(line[9:] for line in lines if line.startswith("# text = "))
+        cells = (line.split("\t") for line in lines if line[:1].isdigit())
+        true = [row[1].replace(" ", "") for row in cells if row[0].isdigit()]
+        for split, counts in found.items():
+            said = [word for word, _ in words_of(split).pre_tokenize_str(text)]
+            places = [{*zip(np.cumsum([0, *map(len, w)]), w, strict=False)} for w in (said, true)]
+            counts[:] = [
+                n + more
+                for n, more in zip(
+                    counts, (len(places[0] & places[1]), len(said), len(true)), strict=True
+                )
+            ]
+    recall = {split: counts[0] / counts[2] for split, counts in found.items()}
+    assert recall["treebank"] > 0.985 > 0.97 > recall["punctuation"]
+    assert found["treebank"][0] / found["treebank"][1] > 0.975
+
+
+def test_words_of_hostile_texts_come_apart_in_time():
+    """No text takes longer than its length: an endless one of what begins an address, say."""
+    by = make("word", ["a"], split="treebank")
+    for piece in ("a.", "a@", "a-", "http://", "n't", "1,", "canno", "'s", "a._+"):
+        text = piece * 20_000
+        assert "".join(by.words(text)) == text
