@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -160,7 +161,6 @@ class Decoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, dim, cross=memory) for _ in range(config.layers))
         self.norm = config.last(dim)
-        self.plain = not config.parallel and config.key_value_heads in (0, config.heads)
 
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
@@ -176,7 +176,7 @@ class Decoder(nn.Module):
         return State(Past(rows, rows), projected, mask, 0, self._bound(projected, mask))
 
     def _bound(self, memory: tuple[Cache, ...], mask: Hides | None) -> tuple[Bound, ...]:
-        if torch.is_grad_enabled() or self.rotary is not None or not self.plain:
+        if torch.is_grad_enabled():
             return ()
         caches = memory or (None,) * len(self.blocks)
         return tuple(bind(*pair, mask) for pair in zip(self.blocks, caches, strict=True))
@@ -216,11 +216,14 @@ class Decoder(nn.Module):
         y = self.position.forward(self.embedding.forward(tokens), state.read).squeeze(1)
         y = self.embedding_norm(y)
         if not past.places:
-            past = past.opened(len(blocks), blocks[0].heads, y)
+            past = past.opened(len(blocks), blocks[0].groups, blocks[0].dim, y)
         past, bias = past.grown(1)
+        turn = None
+        if self.rotary is not None:
+            turn = partial(self.rotary.turn, by=self.rotary.angles(state.read, 1))
         for number, block in enumerate(blocks):
             memory = state.memory[number] if state.memory else None
-            y = block.step(y, past, number, bias, memory, state.mask)
+            y = block.step(y, past, number, bias, turn, memory, state.mask)
         state = State(past, state.memory, state.mask, state.read + 1, blocks)
         return self.norm(y)[:, None], state
 

@@ -7,6 +7,7 @@ The prompt x is given, not written: nothing of it counts in a score, a length or
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import torch
 
 from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.parallel_batches import threads_for
 from regard.decoding.prediction import Choose, Prediction, Sample, written
 from regard.decoding.stopping import Stops
 from regard.errors import RecipeError, UserError
@@ -146,8 +148,10 @@ class Continuer:
         row, done, draws = self.begun(prompt), NOTHING, 0
         while not done.finished and len(done.tokens) < length:
             rows = [self._held(row, done)]
-            steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
-            for new in _hypotheses(steps):
+            threads = threads_for(self.model, 1)
+            with threads:
+                steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
+            for new in _hypotheses(steps, threads):
                 said = new._replace(tokens=done.tokens + new.tokens)
                 now = stops.settled(self.text(prompt, said.tokens))
                 if len(now) > len(shown):
@@ -218,7 +222,7 @@ class Continuer:
         self, rows: Sequence[Sequence[int]], before: Sequence[Hypothesis], *asked: Any
     ) -> list[list[Hypothesis]]:
         """Each of `before` and what follows it, up to a window's end; `rows` are what is read."""
-        with torch.inference_mode():
+        with torch.inference_mode(), threads_for(self.model, len(rows)):
             found = drain(self._steps(rows, before, *asked))
         return [
             [
@@ -351,11 +355,11 @@ class Continuer:
         )
 
 
-def _hypotheses(steps: Steps) -> Iterator[Hypothesis]:
-    """The one hypothesis of the one sentence, after each step. The mode of inference does not
-    hold where the iterator is used."""
+def _hypotheses(steps: Steps, threads: AbstractContextManager[None]) -> Iterator[Hypothesis]:
+    """The one hypothesis of the one sentence, after each step. Neither the mode of inference nor
+    the number of threads holds where the iterator is used."""
     while True:
-        with torch.inference_mode():
+        with torch.inference_mode(), threads:
             try:
                 news = next(steps)
             except StopIteration:

@@ -6,13 +6,17 @@ lock, so threads are enough; more than a few of them would wait for one another 
 watches the computation (`regard.layers.probe`) sees one piece after the other.
 
 A single sentence is done sooner on one thread, too: to hand an operation of three microseconds to a
-second thread takes as long again, and where another program has that core, much longer.
+second thread takes as long again. Where another program has that core, it takes thousands of times
+as long: a single sentence of any model then has no more threads than there are free cores.
 """
 
+import os
+import time
 from collections.abc import Callable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
+from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -26,6 +30,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 WORKERS = 4
 """At most."""
+PROC = Path("/proc")
 SMALL = 2**23
 """Up to so many parameters the products of one sentence are too short for two threads."""
 
@@ -53,33 +58,56 @@ def parallel_batches(
 
 
 def threads_for(model: Model, sentences: int) -> AbstractContextManager[None]:
-    """Around the search for so many sentences: one thread where more would not be faster."""
-    if sentences > 1 or model.device.type != "cpu":
+    """Around the search for so many sentences: fewer threads where more would not be faster. May be
+    entered again and again."""
+    threads = torch.get_num_threads()
+    if sentences > 1 or threads == 1 or model.device.type != "cpu":
         return nullcontext()
     if model not in _sizes:
         _sizes[model] = model.size()  # to count takes as long as two layers
-    return _one_thread if _sizes[model] <= SMALL else nullcontext()
+    if _sizes[model] <= SMALL:
+        return _Threads(1)
+    free = free_cores()
+    return _Threads(max(1, free)) if free < threads else nullcontext()
 
 
-class _OneThread(AbstractContextManager[None]):
-    """Operations inside have one thread. As a setting becomes that of threads to come, too, all who
-    leave restore what the first who came found."""
+def free_cores() -> int:
+    """How many cores no other program wants, in the quietest of a few moments; all of them where
+    the system does not say (all but Linux)."""
+    return (os.cpu_count() or 1) - min(_others(pause) for pause in (0, 0.001, 0.001))
 
-    def __init__(self) -> None:
-        self._lock, self._inside, self._threads = Lock(), 0, 1
+
+def _others(pause: float) -> int:
+    """Threads of other programs that run or wait for a core."""
+    time.sleep(pause)
+    try:
+        running = PROC.joinpath("loadavg").read_text().split()[3].partition("/")[0]
+        own = [each.read_text() for each in PROC.glob("self/task/*/stat")]
+        return max(0, int(running) - sum(") R " in thread for thread in own))
+    except (OSError, LookupError, ValueError):
+        return 0
+
+
+class _Threads(AbstractContextManager[None]):
+    """Operations inside have so many threads. As a setting becomes that of threads to come, too,
+    all who leave restore what the first who came found."""
+
+    lock, inside, found = Lock(), 0, 1
+
+    def __init__(self, count: int) -> None:
+        self._count = count
 
     def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._threads = torch.get_num_threads()
-            self._inside += 1
-            torch.set_num_threads(1)
+        with _Threads.lock:
+            if not _Threads.inside:
+                _Threads.found = torch.get_num_threads()
+            _Threads.inside += 1
+            torch.set_num_threads(self._count)
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            torch.set_num_threads(self._threads)
+        with _Threads.lock:
+            _Threads.inside -= 1
+            torch.set_num_threads(_Threads.found)
 
 
-_one_thread = _OneThread()
 _sizes: MutableMapping[Model, int] = WeakKeyDictionary()

@@ -115,9 +115,9 @@ class Past(NamedTuple):
             -1, heads, -1, -1
         ).contiguous()
 
-    def opened(self, layers: int, heads: int, like: Float[Tensor, "R D"]) -> "Past":
+    def opened(self, layers: int, heads: int, dim: int, like: Tensor) -> "Past":
         """The same that has read nothing, with a room for what it will read."""
-        nothing = like.new_empty(self.sentences, heads, 0, like.shape[1] // heads)
+        nothing = like.new_empty(self.sentences, heads, 0, dim)
         return self._replace(room=Room(((nothing, nothing),) * layers, LEAST))
 
     def begun(self, caches: list[Cache]) -> "Past":

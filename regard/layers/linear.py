@@ -1,6 +1,6 @@
 """y = x Wᵀ + b, in training on a processor with operands in bfloat16 where that is faster."""
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import torch
@@ -27,33 +27,51 @@ def prepared_product(
     """x Wᵀ + b without gradients, for the few rows of a step of a search.
 
     Such a product reads the weight and does little else. On a processor the general kernel first
-    copies it into the order that it wants; here that is done once, until the weight changes.
+    copies it into the order that it wants; here that is done once, until the weight changes. A
+    single row on a single thread is multiplied fastest by the longer rows, of W or of Wᵀ: memory
+    is then read at the rate that it has. That kernel knows no second thread, oneDNN's does.
     """
     few = x.is_cpu and len(x) <= FEW and weight.numel() >= LARGE and x.dtype == torch.float32
-    if not few or torch.is_grad_enabled() or (ready := _prepared(weight)) is None:
+    # There is no telling when a weight of inference changes.
+    if not few or torch.is_grad_enabled() or weight.is_inference():
         return F.linear(x, weight, bias)
-    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, ready, bias, "none", [], "")
+    if len(x) == 1 and torch.get_num_threads() == 1:
+        long = len(weight) < weight.shape[1]
+        table = weight.t() if long else _prepared(weight, _transposed)
+        return torch.mm(x, table) if bias is None else torch.addmm(bias, x, table)
+    if (table := _prepared(weight, _reordered)) is None:
+        return F.linear(x, weight, bias)
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, table, bias, "none", [], "")
     return y
 
 
-_ready: MutableMapping[Tensor, tuple[tuple[int, int], Tensor | None]] = WeakTensorKeyDictionary()
+def _transposed(weight: Tensor) -> Tensor:
+    return weight.t().contiguous()
+
+
+def _reordered(weight: Tensor) -> Tensor | None:
+    """In the order that oneDNN wants; None if there is no oneDNN."""
+    try:
+        table: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, FEW)
+    except (AttributeError, RuntimeError):  # NotImplementedError is one of the latter
+        return None
+    return table
+
+
+Order = Callable[[Tensor], Tensor | None]
+_ready: MutableMapping[Tensor, tuple[tuple[int, int], dict[Order, Any]]] = WeakTensorKeyDictionary()
 """Of each weight its state, by which a change is noticed, and what was prepared."""
 
 
-def _prepared(weight: Tensor) -> Tensor | None:
-    """The weight in the order that oneDNN wants; None if there is no oneDNN, or no telling when
-    the weight changes."""
-    if weight.is_inference():
-        return None
+def _prepared(weight: Tensor, order: Order) -> Any:
+    """The weight in another order, which is made once for each of its states."""
     state = (weight.data_ptr(), weight._version)
     known = _ready.get(weight)
     if known is None or known[0] != state:
-        try:
-            ready = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEW)
-        except (AttributeError, RuntimeError):  # NotImplementedError is one of the latter
-            ready = None
-        _ready[weight] = known = (state, ready)
-    return known[1]
+        _ready[weight] = known = (state, {})
+    if order not in known[1]:
+        known[1][order] = order(weight.detach())
+    return known[1][order]
 
 
 class Linear(nn.Linear):

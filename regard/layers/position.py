@@ -140,6 +140,8 @@ class PositionalEncoding(nn.Module):
         )
 
 
+Angles = tuple[Float[Tensor, "*#B T P"], Float[Tensor, "*#B T P"]]
+"""Sines and cosines, of the P = R/2 pairs."""
 LONGEST = 2**15
 """Positions whose angles are kept; those of later ones are computed when they are needed."""
 
@@ -182,16 +184,23 @@ class Rotary(nn.Module):
         start: int | Int[Tensor, "B"] | Int[Tensor, "B T"] = 0,
     ) -> Float[Tensor, "B H T K"]:
         """`start` is the position of each row's first vector, of all rows', or of each."""
-        end = _end(start, x.shape[2])
+        return self.turn(x, self.angles(start, x.shape[2]))
+
+    def angles(self, start: int | Int[Tensor, "B"] | Int[Tensor, "B T"], length: int) -> Angles:
+        """Those of `length` positions, from each row's first on, or all rows', or as given."""
+        end = _end(start, length)
         sin, cos = self.sin, self.cos
         if end > sin.shape[0]:
-            table = sinusoid(end, self.dim, base=self.base, slowing=self.slowing).to(x.device)
+            table = sinusoid(end, self.dim, base=self.base, slowing=self.slowing).to(sin.device)
             sin, cos = table[:, 0::2], table[:, 1::2]
         if isinstance(start, int):
             where: slice | Tensor = slice(start, end)
         else:
-            where = places(start, x.shape[2])[:, None]  # (B, 1, T): of every head
-        sin, cos = sin[where].to(x.dtype), cos[where].to(x.dtype)
+            where = places(start, length)[:, None]  # (B, 1, T): of every head
+        return sin[where], cos[where]
+
+    def turn(self, x: Float[Tensor, "B H T K"], by: Angles) -> Float[Tensor, "B H T K"]:
+        sin, cos = (each.to(x.dtype) for each in by)
         if x.shape[-1] == self.dim:
             return self._turn(x, sin, cos)
         return torch.cat((self._turn(x[..., : self.dim], sin, cos), x[..., self.dim :]), -1)

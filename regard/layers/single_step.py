@@ -7,7 +7,8 @@ which learns, reads whole texts and can be watched:
 
     x ← x + attention(norm(x)),   x ← x + cross(norm(x)),   x ← x + feedforward(norm(x))
 
-or, post-norm, the norm of each sum instead.
+or, post-norm, the norm of each sum instead; in parallel, the feed-forward network reads what
+attention does.
 
 A single sentence's memory (keys and values k, v ∈ ℝˢˣᴷ of each head) does not change, nor do the
 projections around it; so they are multiplied once, and a step has two small products left:
@@ -47,7 +48,12 @@ class Block(NamedTuple):
     """What one block computes with."""
 
     pre: bool
+    parallel: bool
     heads: int
+    groups: int
+    """Heads of keys and values."""
+    dim: int
+    """Of a head."""
     attention: Attention
     cross: Attention | None
     memory: tuple[Map, Map] | None
@@ -64,17 +70,24 @@ class Block(NamedTuple):
         x: Float[Tensor, "R D"],
         past: Past,
         number: int,
-        bias: Float[Tensor, "B H W N"] | None,
+        bias: Float[Tensor, "B G W N"] | None,
+        turn: Map | None,
         memory: Cache | None,
         mask: Tensor | None,
     ) -> Float[Tensor, "R D"]:
         """`past` has places for x in its layer `number`; `bias` is what x does not see of it,
-        `mask` what it may see of the memory, or a bias, too."""
+        `turn` what positions do to queries and keys, `mask` what x may see of the memory, or a
+        bias, too."""
         norm, project, output = self.attention
-        packed = project(norm(x) if self.pre else x)
-        parts = packed.view(past.sentences, -1, 3, self.heads, x.shape[1] // self.heads)
-        parts = parts.permute(2, 0, 3, 1, 4)  # (3, B, H, W, K)
-        x = x + output(_heads(parts[0], past.write(number, parts[1:]), bias))
+        before, packed = x, project(norm(x) if self.pre else x)
+        if turn is not None:
+            parts = packed.view(len(x), -1, 1, self.dim)  # (R, H + 2 G, 1, K)
+            parts = parts.split((self.heads + self.groups, self.groups), 1)
+            packed = torch.cat((turn(parts[0]), parts[1]), 1)
+        parts = packed.view(past.sentences, -1, self.heads + 2 * self.groups, self.dim)
+        query, both = parts.transpose(1, 2).split((self.heads, 2 * self.groups), 1)
+        cache = past.write(number, both.unflatten(1, (2, self.groups)).transpose(0, 1))
+        x = x + output(_heads(query, cache, bias))
         x = x if self.pre else norm(x)
         if self.cross is not None and memory is not None:
             norm, project, output = self.cross
@@ -85,11 +98,11 @@ class Block(NamedTuple):
                 x = x + values(weights.view(len(x), -1))
             else:
                 query = project(inside)
-                query = query.view(past.sentences, -1, self.heads, x.shape[1] // self.heads)
+                query = query.view(past.sentences, -1, self.heads, self.dim)
                 x = x + output(_heads(query.transpose(1, 2), memory, mask))
             x = x if self.pre else norm(x)
         if self.pre:
-            return x + self.feedforward(self.norm(x))
+            return x + self.feedforward(self.norm(before if self.parallel else x))
         return self.norm(x + self.feedforward(x))
 
 
@@ -105,7 +118,10 @@ def bind(block: Any, memory: Cache | None, mask: Tensor | None) -> Block:
     around = block.around_feedforward
     return Block(
         around.pre,
+        block.parallel,
         block.attention.heads,
+        block.attention.groups,
+        block.attention.sizes[0] // block.attention.heads,
         attention("attention", "query_key_value"),
         None if memory is None else attention("cross", "query"),
         None if memory is None or mask is not None else _with_memory(block.cross, *memory),
@@ -158,19 +174,26 @@ def _norm(layer: nn.Module) -> Map:
 
 
 def _feedforward(layer: FeedForward) -> Map:
+    up, down = _linear(layer.up), _linear(layer.down)
     if layer.gate is not None:
-        return layer
-    up, down, activation = _linear(layer.up), _linear(layer.down), ACTIVATIONS[layer.activation]
+        gate = _linear(layer.gate)
+        return lambda x: down(F.silu(up(x)) * gate(x))
+    activation = ACTIVATIONS[layer.activation]
     return lambda x: down(activation(up(x)))
 
 
 def _heads(
-    query: Float[Tensor, "B H W K"], cache: Cache, mask: Tensor | None
+    query: Float[Tensor, "B Q W K"], cache: Cache, mask: Tensor | None
 ) -> Float[Tensor, "R D"]:
-    """What all heads see, side by side."""
-    (key, value), dim = cache, query.shape[1] * query.shape[3]
-    if not short_attention.suits(query, key.shape[2]):
-        seen = F.scaled_dot_product_attention(query, key, value, mask)  # (B, H, W, K)
-        return seen.transpose(1, 2).reshape(-1, dim)
+    """What all Q heads of the queries see, side by side."""
+    (key, value), (size, heads, width, dim) = cache, query.shape
+    if (groups := key.shape[1]) < heads:
+        # The queries of a group ask as one long query: no key is copied.
+        times = heads // groups
+        mask = mask if mask is None or width == 1 else mask.repeat(1, 1, times, 1)
+        query = query.reshape(size, groups, times * width, dim)
+    if groups < heads or not short_attention.suits(query, key.shape[2]):
+        seen = F.scaled_dot_product_attention(query, key, value, mask)  # (B, G, H/G · W, K)
+        return seen.view(size, heads, width, dim).transpose(1, 2).reshape(-1, heads * dim)
     bias = short_attention.hide(mask) if mask is not None and mask.dtype == torch.bool else mask
-    return short_attention.few_queries(query, key, value, bias).view(-1, dim)
+    return short_attention.few_queries(query, key, value, bias).view(-1, heads * dim)
