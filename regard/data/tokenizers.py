@@ -80,7 +80,7 @@ class Tokenizer:
         self._prefix = " " if config.kind in ("bpe", "unigram") else ""
         cut = chunks.cut_of(config.kind, config.split)
         self._encoded = chunks.Encoder(cut, self._numbers, len(self))
-        self._known = lru_cache(chunks.MOST)(partial(cut_pieces, self._library))
+        self._cut_once = lru_cache(chunks.MOST)(partial(cut_pieces, self._library))
 
     def _import(self, text: str, config: Config) -> None:
         """Somebody else's, with the special tokens that the recipe names."""
@@ -197,7 +197,7 @@ class Tokenizer:
     def _cut(self, chunk: str) -> list[str]:
         """The words between two blanks."""
         few = len(chunk) <= chunks.LONGEST
-        return self._known(chunk) if few else cut_pieces(self._library, chunk)
+        return self._cut_once(chunk) if few else cut_pieces(self._library, chunk)
 
     def decode(self, symbols: Sequence[int]) -> str:
         """The text of `symbols`; special ones but the unknown are left out."""

@@ -82,10 +82,11 @@ class Block(NamedTuple):
         before, packed = x, project(norm(x) if self.pre else x)
         if turn is not None:
             parts = packed.view(len(x), -1, 1, self.dim)  # (R, H + 2 G, 1, K)
-            parts = parts.split((self.heads + self.groups, self.groups), 1)
-            packed = torch.cat((turn(parts[0]), parts[1]), 1)
+            turned = turn(parts[:, : -self.groups])  # queries and keys
+            packed = torch.cat((turned, parts[:, -self.groups :]), 1)
         parts = packed.view(past.sentences, -1, self.heads + 2 * self.groups, self.dim)
-        query, both = parts.transpose(1, 2).split((self.heads, 2 * self.groups), 1)
+        parts = parts.transpose(1, 2)
+        query, both = parts[:, : self.heads], parts[:, self.heads :]
         cache = past.write(number, both.unflatten(1, (2, self.groups)).transpose(0, 1))
         x = x + output(_heads(query, cache, bias))
         x = x if self.pre else norm(x)
