@@ -85,10 +85,10 @@ class Block(NamedTuple):
             turned = turn(parts[:, : -self.groups])  # queries and keys
             packed = torch.cat((turned, parts[:, -self.groups :]), 1)
         parts = packed.view(past.sentences, -1, self.heads + 2 * self.groups, self.dim)
-        parts = parts.transpose(1, 2)
-        query, both = parts[:, : self.heads], parts[:, self.heads :]
-        cache = past.write(number, both.unflatten(1, (2, self.groups)).transpose(0, 1))
-        x = x + output(_heads(query, cache, bias))
+        parts = parts.transpose(1, 2)  # (B, H + 2 G, N, K)
+        both = parts[:, self.heads :].view(past.sentences, 2, self.groups, -1, self.dim)
+        cache = past.write(number, both.transpose(0, 1))
+        x = x + output(_heads(parts[:, : self.heads], cache, bias))
         x = x if self.pre else norm(x)
         if self.cross is not None and memory is not None:
             norm, project, output = self.cross
