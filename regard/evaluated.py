@@ -57,7 +57,7 @@ class Evaluated:
             figures, horizon = task.by_window(self.predictor.model, self.part)
             return statistic.windowed(self.scores, figures, horizon)
         if isinstance(task, Continues):
-            return statistic.likelihood(self.scores, self.lines)
+            return statistic.likelihood(self.scores, self.lines) | self._exact()
         if isinstance(task, Recovers):
             return statistic.recovered(self.scores, [*map(_recovered, self.predictions)])
         if isinstance(task, ReadsBothWays):
@@ -72,6 +72,18 @@ class Evaluated:
             right = task.alternatives(self.part)[1]
             return by_line.texts(self.scores, how, self.texts, right)
         return self._right() | self._labelled()
+
+    def _exact(self) -> dict[str, Statistic]:
+        """Of answers that are right to the letter, where prompts are answered."""
+        if "exact" not in self.scores:
+            return {}
+        true = self.predictor.task.references(self.part)[1]
+        right = [
+            float(one.text.strip() == other.strip())
+            for one, other in zip(self.predictions, true, strict=True)
+        ]
+        ones = [1.0] * len(right)
+        return {"exact": statistic.ratio(self.scores["exact"], right, ones, statistic.percent)}
 
     def _labelled(self) -> dict[str, Statistic]:
         """Of labels of texts, or of tags of words."""

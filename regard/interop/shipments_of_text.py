@@ -44,9 +44,7 @@ class Written(Shipment):
     def __init__(self, run: Run, model: Model) -> None:
         super().__init__(run, model)
         if dialogues_of(self.task):
-            raise UserError(
-                f"{run.folder} answers prompts, of which no ONNX is made: --to huggingface"
-            )
+            raise UserError("it answers prompts; --to huggingface writes it, with its template")
         self.target = tokenized(self.task.target, text.Field, "text")
         self.source = None
         if model.input is not None:
