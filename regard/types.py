@@ -223,6 +223,8 @@ class Holding(Protocol):
 
     dim: int
     scale: bool
+    framed: bool
+    """Whether that run has read its texts between START and END."""
     input: Any
     encoder: Any
 

@@ -38,7 +38,8 @@ class Config:
     """How many characters a filter sees (cnn); `size` is shared out among the widths."""
     highway: FewOrZero = 0
     """Layers that the vector of a word goes through: y = g ⊙ relu(W x + b) + (1 − g) ⊙ x with a
-    gate g of its own (Kim et al. 2016, section 2.3)."""
+    gate g of its own (Kim et al. 2016, section 2.3). Characters' vectors are then as they have
+    them, not multiplied by √symbol."""
     dropout: Share = 0.0
     """On the characters' vectors."""
     spelt: ClassVar[bool] = True
@@ -79,7 +80,7 @@ class Spelling(nn.Module):
     def __init__(self, config: Config, symbols: int) -> None:
         super().__init__()
         self.size = config.size
-        self.embedding = Embedding(symbols, config.symbol)
+        self.embedding = Embedding(symbols, config.symbol, scale=not config.highway)
         self.dropout = Dropout(config.dropout)
         self.convolutions: Convolutions | None = None
         self.lstm: nn.LSTM | None = None
@@ -91,6 +92,8 @@ class Spelling(nn.Module):
         self.highway = nn.Sequential(*(Highway(config.size) for _ in range(config.highway)))
 
     def forward(self, words: Int[Tensor, "B S C"]) -> Float[Tensor, "B S E"]:
+        if not torch.onnx.is_in_onnx_export() and words.shape[2] == 0:  # nothing but blanks
+            return self.embedding.weight.new_zeros(*words.shape[:2], self.size)
         # A text says the same words again and again: each is read once.
         different: Tensor  # (N, C)
         different, which = torch.unique(words.flatten(0, 1), dim=0, return_inverse=True)
@@ -103,7 +106,8 @@ class Spelling(nn.Module):
     def _read(self, words: Int[Tensor, "N C"], mask: Tensor) -> Float[Tensor, "N E"]:
         if self._many():
             assert self.convolutions is not None
-            found: Tensor = F.relu(self.convolutions.highest(self.embedding.weight, words, mask))
+            vectors = self.embedding.weight * self.embedding.factor
+            found: Tensor = F.relu(self.convolutions.highest(vectors, words, mask))
             return found
         x: Tensor = self.dropout(self.embedding(words))
         if self.convolutions is not None:

@@ -74,8 +74,8 @@ def _held(table: Table, task: ModuleType) -> Table:
     if section.get("kind") != HOLDING or "input" not in task.PARTS:
         return table
     key, place = "model.input.weights", section.get("weights")
-    if not isinstance(place, str) or not place or place == NEW:
-        raise RecipeError(f"{key}: kind = {HOLDING!r} wants a run to read by")
+    if not isinstance(place, str) or place in ("", NEW):
+        return table  # refused where a run is made of it
     base = _opened(place, key)
     there = base.model.parts()
     theirs = ", ".join(f"{name} ({part.kind})" for name, part in there.items())

@@ -114,6 +114,8 @@ def check(recipe: Recipe) -> None:
     reads = config.input
     if reads and reads.training and reads.training.weights and vectors_of(reads):
         raise RecipeError("model.input.vectors: model.input.weights gives these, too: take one")
+    if reads and reads.kind == HOLDING and "input" not in begins_with(config):
+        raise RecipeError(f"model.input.weights: kind = {HOLDING!r} wants a run to read by")
     for key, (base, part) in _open(config).items():
         if key.endswith("encoder"):  # its weights do not depend on the data
             _fitting(stand_in(config), key, base, part, config)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.files import called
 from regard.data.readers import Finding, Policy, Report, excerpt
-from regard.data.tokenizer_training import APART
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.prediction import Prediction as Prediction
@@ -16,13 +15,18 @@ from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored
 from regard.fields import Field
 from regard.inspect.reading import Reading
-from regard.layers.position import TABLES
 from regard.metrics import Direction, Score
 from regard.model import Model
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
 from regard.recipe.values import shown
-from regard.types import Batch, Batches, Carry, Head, Holding, Positioned, Sizes, Spells, Terms
+from regard.tasks._checks import (
+    check_head as check_head,
+    check_positions as check_positions,
+    check_spelling as check_spelling,
+    check_written as check_written,
+)
+from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -253,23 +257,6 @@ def check_texts(name: str, texts: Sequence[Any]) -> None:
             raise UserError(f"{name}[{number}]: {shown(text)} has {what}")
 
 
-def check_head(recipe: Recipe, predicts: str) -> None:
-    """The head must predict what the task does."""
-    head = recipe.model.head.kind
-    kind = module("heads", head).Head
-    if not isinstance(kind, Head) or kind.predicts != predicts:
-        raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
-
-
-def check_spelling(recipe: Recipe) -> None:
-    """Characters that are read must be there, and are those of words."""
-    reads = recipe.model.input.config
-    if recipe.task.characters and recipe.task.tokenizer.kind != "word":
-        raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
-    if isinstance(reads, Spells) and reads.spelt and not recipe.task.characters:
-        raise RecipeError("model.input: to read characters, set characters = true")
-
-
 def metrics(recipe: Recipe) -> dict[str, Direction]:
     """The figures that validation reports, and which values of each are the better ones."""
     found: dict[str, Direction] = module("tasks", recipe.kind).metrics(recipe.task)
@@ -281,27 +268,3 @@ def check_metric(recipe: Recipe) -> None:
     known = metrics(recipe)
     if recipe.train.metric not in known:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} is not one of {', '.join(known)}")
-
-
-def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
-    """A table of positions must be as long as what is read and written."""
-    parts = {part: recipe.model.parts()[part].config}
-    reads = recipe.model.input
-    if reads is not None and isinstance(reads.config, Holding):
-        parts["input.encoder"] = reads.config.encoder.config
-    for key, settings in parts.items():
-        if not isinstance(settings, Positioned) or settings.position not in TABLES:
-            continue
-        if settings.limit < most:
-            raise RecipeError(
-                f"model.{key}.limit: {settings.limit} positions, but {why} for {most}"
-            )
-
-
-def check_written(recipe: Recipe) -> None:
-    """Text that is written must come out with its blanks where they were."""
-    if (split := recipe.task.tokenizer.split) in APART:
-        raise RecipeError(
-            f"tokenizer.split: {split!r} is for tasks that only read; {recipe.kind} writes "
-            "text: use 'words'"
-        )

@@ -9,18 +9,28 @@ from typing import Any
 import pytest
 import torch
 
-import regard
 from regard import cli, front
 from regard.errors import RecipeError, UserError
 from regard.examples.stored import collate
 from regard.front import Predictor
 from regard.recipe.config import from_table
-from regard.runs import Run
+from regard.runs import Run, train
 from regard.train.checkpoint import Checkpoint
+from regard.types import Position
 
 COLOURS = {"sky": "blue", "grass": "green", "snow": "white", "blood": "red"}
-SMALL = {"dim": 16, "tie": "none", "input": {"kind": "characters", "size": 24, "widths": [1, 2, 3]}}
-TRAIN = {"updates": 4, "validate_every": 2, "save_every": 2, "threads": 1, "samples": 1}
+SMALL: dict[str, Any] = {
+    "dim": 16,
+    "tie": "none",
+    "input": {"kind": "characters", "size": 24, "widths": [1, 2, 3]},
+}
+TRAIN: dict[str, Any] = {
+    "updates": 4,
+    "validate_every": 2,
+    "save_every": 2,
+    "threads": 1,
+    "samples": 1,
+}
 TRAIN |= {"allow": ["data.leaked", "data.repeated"]}
 
 
@@ -89,6 +99,11 @@ def reader(task: str, folder: Path, run: Path | str, **sections: Any) -> dict[st
     return keys | {"model": model} | sections
 
 
+def parts(made: Predictor) -> tuple[Any, Any]:
+    """Its task and its model."""
+    return made.task, made.model.eval()
+
+
 def weights(run: Path, key: str = "") -> dict[str, torch.Tensor]:
     found = Checkpoint(run / "model").weights()
     return {n.removeprefix(key): w for n, w in found.items() if n.startswith(key)}
@@ -111,7 +126,7 @@ def test_it_learns_from_both_ends(trained: Predictor):
 
 def test_each_direction_sums_to_one(trained: Predictor):
     """exp of the scores of all first words, and of all last words, of texts of one word."""
-    task, model = trained.task, trained.model
+    task, model = parts(trained)
     words = [task.by.decode([n]) for n in range(len(task.by)) if n not in task.by.special]
     rows = list(trained.score(words))
     for side in ("log_probs", "log_probs_backward"):
@@ -135,11 +150,12 @@ def test_scores_are_those_of_validation(trained: Predictor):
 
 def test_texts_are_read_as_words_with_their_characters(trained: Predictor):
     """Of plain text those of the treebank's rule, of CoNLL-U its own."""
-    known = {*trained.task.by.pieces(range(len(trained.task.by)))}
+    task, _ = parts(trained)
+    known = {*task.by.pieces(range(len(task.by)))}
     assert {"n't", "moonlight"} <= known and not {"isn't", "don't"} & known
-    batch = trained.task.batches(1).at(regard.types.Position())
+    batch = task.batches(1).at(Position())
     letters = (batch["source_characters"] > 0).sum(-1)
-    words = trained.task.by.pieces(batch["source"][0].tolist())
+    words = task.by.pieces(batch["source"][0].tolist())
     real = int(batch["source_mask"][0].sum())
     assert letters[0, :real].tolist() == [0, *map(len, words[1 : real - 1]), 0]
 
@@ -188,12 +204,12 @@ def tagger(trained: Predictor, folder: Path, tmp_path_factory: pytest.TempPathFa
 def test_a_tagger_reads_what_the_run_read(trained: Predictor, tagger: Predictor):
     """Layers of words are those of the same text between START and END."""
     words = [("so", "blue", "sky", "is", "n't", "here", "."), ("see", "moonlight")]
-    task = tagger.task
+    task, model = parts(tagger)
     batch = collate([task.source], task.source.encode(words), range(2))
-    found, mask = tagger.model.eval().input.layers(batch)
-    base = trained.task
+    found, mask = model.input.layers(batch)
+    base, read = parts(trained)
     framed = collate([base.source], base.source.encode([" ".join(w) for w in words]), range(2))
-    layers = trained.model.eval().encode_layers(framed)
+    layers = read.encode_layers(framed)
     assert len(found) == len(layers) == 3
     for mine, theirs in zip(found, layers, strict=True):
         for row, sentence in enumerate(words):
@@ -273,8 +289,8 @@ def test_a_classifier_trains_the_run_on(trained: Predictor, folder: Path, tmp_pa
     assert any(not torch.equal(w, base[n]) for n, w in held.items() if n.startswith("encoder."))
     assert {n for n in held if n.startswith("beside.")}
     assert run.model.factors == {"input.input": 0.5, "input.encoder": 0.5}
-    assert run.task.config.tokenizer.split == "treebank"
-    assert run.task.source.tokenizer.hash == trained.task.by.hash
+    assert parts(run)[0].config.tokenizer.split == "treebank"
+    assert parts(run)[0].source.tokenizer.hash == parts(trained)[0].by.hash
     scores, _ = run.evaluate("validation")
     assert scores["accuracy"].value >= 0
 
@@ -299,10 +315,10 @@ def test_a_masked_language_model_is_read_by_too(folder: Path, tmp_path: Path):
     for task in ("classify", "tag"):
         run = front.train(reader(task, folder, base.run.folder), to=tmp_path / task)
         text = "so blue sky isn't here."
-        rows = run.task.source.encode([text.split() if task == "tag" else text])
-        found, _ = run.model.eval().input.layers(collate([run.task.source], rows, [0]))
-        read = base.task.filler.batch(base.task.source.encode([text]), [0])
-        layers = base.model.eval().encode_layers(read)
+        (here, model), (there, read) = parts(run), parts(base)
+        rows = here.source.encode([text.split() if task == "tag" else text])
+        found, _ = model.input.layers(collate([here.source], rows, [0]))
+        layers = read.encode_layers(there.filler.batch(there.source.encode([text]), [0]))
         edges = slice(1, -1) if task == "tag" else slice(None)
         for mine, theirs in zip(found, layers, strict=True):
             torch.testing.assert_close(mine, theirs.states[:, edges], atol=1e-6, rtol=1e-5)
@@ -311,7 +327,6 @@ def test_a_masked_language_model_is_read_by_too(folder: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"input": {"weights": ""}}, "wants a run to read by"),
         ({"input": {"dim": 7}}, "model.input.dim: it is 32 in"),
         ({"tokenizer": {"kind": "bpe"}}, "tokenizer.kind: 'bpe' here and 'word' in"),
         ({"characters": False}, "characters: False here and True in"),
@@ -326,6 +341,10 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_runs_that_cannot_be_read_by_are_refused(tagger: Predictor, folder: Path, tmp_path: Path):
+    none = reader("tag", folder, "", characters=True, tokenizer={"kind": "word"})
+    with pytest.raises(RecipeError, match=r"model\.input\.weights: .* wants a run to read by"):
+        front.train(none, to=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
     with pytest.raises(RecipeError, match="has an input of kind 'pretrained' itself"):
         from_table(reader("tag", folder, tagger.run.folder))
     made = {
@@ -345,4 +364,4 @@ def test_runs_that_cannot_be_read_by_are_refused(tagger: Predictor, folder: Path
     for place in [*lost.glob("checkpoints/*")]:
         shutil.rmtree(place)
     with pytest.raises(UserError):
-        regard.runs.train(Run(lost))
+        train(Run(lost))

@@ -52,9 +52,10 @@ def test_the_highest_is_that_of_real_places():
         torch.testing.assert_close(one, other)
 
 
-def test_many_filters_give_what_few_would():
+@pytest.mark.parametrize("highway", [0, 1])
+def test_many_filters_give_what_few_would(highway):
     """Words by more filters than pay for padding: the same numbers, by another path."""
-    keys: Any = {"size": 600, "symbol": 32, "widths": (1, 2, 3), "highway": 1}
+    keys: Any = {"size": 600, "symbol": 32, "widths": (1, 2, 3), "highway": highway}
     spelt = torch.randint(0, 13, (B, S, C))
     spelt[0, 0] = 0
     many = make(characters, **keys)

@@ -138,7 +138,9 @@ def test_recipes_data_sets_and_keys_of_commands_exist(parse: Any):
     for command in FOUND:
         given = parse(command.words)
         verb, recipe = command.words[0], given.get("recipe")
+        # A run to read by is nobody's before it is trained.
         changes = list(given.get("overrides", ()))
+        changes = [each for each in changes if not each.startswith("model.input.weights=runs/")]
         if verb in ("train", "doctor") and recipe is not None:
             if recipe.suffix == ".toml" or recipe.name == "RECIPE":
                 # A forecast's recipe, where its keys are spoken of.

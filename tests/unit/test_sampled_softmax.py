@@ -1,6 +1,7 @@
 """A softmax of drawn words: its sum is right on average, and its loss is the equation's."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -77,8 +78,9 @@ def test_the_loss_is_the_equation(precision: torch.dtype):
     logits = torch.nn.functional.linear(*inputs)
     others = torch.where(torch.arange(V) == targets[:, None], 0, offset)
     wanted = torch.nn.functional.cross_entropy(logits + others, targets, reduction="sum")
-    options = {"offset": offset, "precision": precision}
-    loss, nll = cross_entropy(*inputs, targets, 0.0, **options, chunk=3)  # type: ignore[misc,arg-type]
+    options: Any = {"offset": offset, "precision": precision, "chunk": 3}
+    x, w, b = inputs
+    loss, nll = cross_entropy(x, w, b, targets, 0.0, **options)
     torch.testing.assert_close(loss, wanted)
     torch.testing.assert_close(nll, wanted)
     pairs = zip(torch.autograd.grad(loss, inputs), torch.autograd.grad(wanted, inputs), strict=True)

@@ -1,0 +1,55 @@
+"""What tasks refuse of a recipe before any data is read."""
+
+from typing import Any
+
+from regard.data.passages import EDGES
+from regard.data.tokenizer_training import APART
+from regard.errors import RecipeError
+from regard.layers.position import TABLES
+from regard.recipe.config import Recipe
+from regard.recipe.parts import module
+from regard.types import Head, Holding, Positioned, Spells
+
+
+def check_head(recipe: Recipe, predicts: str) -> None:
+    """The head must predict what the task does."""
+    head = recipe.model.head.kind
+    kind = module("heads", head).Head
+    if not isinstance(kind, Head) or kind.predicts != predicts:
+        raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
+
+
+def check_spelling(recipe: Recipe) -> None:
+    """Characters that are read must be there, and are those of words."""
+    reads = recipe.model.input.config
+    if recipe.task.characters and recipe.task.tokenizer.kind != "word":
+        raise RecipeError("characters: those of words need tokenizer.kind = 'word'")
+    if isinstance(reads, Spells) and reads.spelt and not recipe.task.characters:
+        raise RecipeError("model.input: to read characters, set characters = true")
+
+
+def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
+    """A table of positions must be as long as what is read and written."""
+    _check_table(recipe.model.parts()[part].config, part, most, why)
+    reads = recipe.model.input
+    if reads is not None and isinstance(held := reads.config, Holding):
+        fields = module("tasks", recipe.kind).plan(recipe.task).fields
+        if held.framed and not next(iter(fields.values())).between_ends:
+            most, why = most + EDGES, f"{why}, with what the run reads around a text,"
+        _check_table(held.encoder.config, "input.encoder", most, why)
+
+
+def _check_table(settings: Any, key: str, most: int, why: str) -> None:
+    if not isinstance(settings, Positioned) or settings.position not in TABLES:
+        return
+    if settings.limit < most:
+        raise RecipeError(f"model.{key}.limit: {settings.limit} positions, but {why} for {most}")
+
+
+def check_written(recipe: Recipe) -> None:
+    """Text that is written must come out with its blanks where they were."""
+    if (split := recipe.task.tokenizer.split) in APART:
+        raise RecipeError(
+            f"tokenizer.split: {split!r} is for tasks that only read; {recipe.kind} writes "
+            "text: use 'words'"
+        )
