@@ -45,7 +45,11 @@ def fitting(room: str, kind: str, folder: Path) -> Run:
             continue
         chosen = parts | {ROOMS[room]: kind}
         plain = {name: each for name, each in chosen.items() if isinstance(each, str)}
-        model = {name: {"kind": each} | SMALL.get(each, {}) for name, each in plain.items()}
+        model: dict[str, Any] = {"tie": "none"} if kind == "both_ways" else {}
+        model |= {name: {"kind": each} | SMALL.get(each, {}) for name, each in plain.items()}
+        if kind == "pretrained":  # it reads by another run
+            read_by = small_runs.make("both_ways", folder / task / f"read-{len(keys)}")
+            model["input"]["weights"] = str(read_by.folder)
         try:
             return small_runs.create(task, model, folder / task / str(len(keys)), **keys)
         except RecipeError:
