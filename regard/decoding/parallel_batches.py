@@ -83,7 +83,7 @@ def _others(pause: float) -> int:
     try:
         running = PROC.joinpath("loadavg").read_text().split()[3].partition("/")[0]
         own = [each.read_text() for each in PROC.glob("self/task/*/stat")]
-        return max(0, int(running) - sum(") R " in thread for thread in own))
+        return max(0, int(running) - sum(each.rpartition(") ")[2].startswith("R") for each in own))
     except (OSError, LookupError, ValueError):
         return 0
 

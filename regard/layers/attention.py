@@ -112,10 +112,12 @@ class MultiHeadAttention(nn.Module):
         """Self-attention of whole texts, and their keys and values. The mask may be what one adds
         to the scores; `causal`: it is the triangle, or hides that, too."""
         short = rotary is None and self.groups == self.heads and _short(x, x.shape[1])
-        packed = self.query_key_value.narrow(x) if short else self.query_key_value(x)
+        chunks = causal and not watched() and causal_attention.reaches(x, x.shape[1])
+        packed = (self.query_key_value.narrow if short or chunks else self.query_key_value)(x)
         query, key, value = self._apart(packed)
         if rotary is not None:
-            query, key = rotary(query), rotary(key)
+            wide = torch.promote_types(packed.dtype, torch.float32)
+            query, key = (rotary(each.to(wide)).to(each.dtype) for each in (query, key))
         if short:
             if causal and mask is None:
                 mask = causal_mask(x.shape[1], x.shape[1], x.device)

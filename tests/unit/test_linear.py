@@ -65,19 +65,39 @@ def test_narrow_hands_on_bfloat16_and_takes_it():
     assert first.weight.grad is not None and first.weight.grad.dtype == torch.float32
 
 
+def test_the_bias_is_added_as_by_addmm():
+    """To the bit: a training is what it was."""
+    for rows, inputs, outputs in ((13, 211, 307), (130, 320, 961), (1, 512, 64)):
+        layer = Linear(inputs, outputs)
+        layer.precision = torch.bfloat16
+        nn.init.normal_(layer.bias)
+        x = torch.randn(rows, inputs)
+        weight, bias = layer.weight.bfloat16(), layer.bias.bfloat16()
+        assert torch.equal(layer.narrow(x), torch.addmm(bias, x.bfloat16(), weight.t()))
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("rows", [1, 5, FEW, FEW + 1])
 @pytest.mark.parametrize("biased", [False, True])
-def test_a_prepared_weight_gives_the_same_product(rows, biased):
-    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64 + 3, 64)), torch.randn(rows, 64)
+@pytest.mark.parametrize("size", [(LARGE // 64 + 3, 64), (64, LARGE // 64 + 3)])
+def test_a_prepared_weight_gives_the_same_product(rows, biased, size, threads):
+    weight, x = torch.nn.Parameter(torch.randn(size)), torch.randn(rows, size[1])
     bias = torch.randn(len(weight)) if biased else None
     with torch.inference_mode():
-        torch.testing.assert_close(
-            prepared_product(x, weight, bias), F.linear(x, weight, bias), atol=1e-4, rtol=1e-4
-        )
+        found, wanted = prepared_product(x, weight, bias), F.linear(x, weight, bias)
+    assert relative(found, wanted) < 1e-6 and found.shape == wanted.shape
 
 
-def test_a_weight_that_has_changed_is_prepared_again():
-    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64, 64)), torch.randn(5, 64)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_weight_that_has_changed_is_prepared_again(rows, threads):
+    weight, x = torch.nn.Parameter(torch.randn(LARGE // 64, 64)), torch.randn(rows, 64)
     for change in (lambda: None, lambda: weight.mul_(2), lambda: setattr(weight, "data", -weight)):
         with torch.no_grad():
             change()

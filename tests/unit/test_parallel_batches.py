@@ -3,12 +3,20 @@
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 import torch
 
-from regard.decoding.parallel_batches import SMALL, WORKERS, parallel_batches, threads_for
+from regard.decoding import parallel_batches as module
+from regard.decoding.parallel_batches import (
+    SMALL,
+    WORKERS,
+    free_cores,
+    parallel_batches,
+    threads_for,
+)
 from regard.layers.probe import watch
 from regard.model import Model
 
@@ -108,11 +116,41 @@ class Sized(Model):
     ("size", "sentences", "wanted"), [(SMALL, 1, 1), (SMALL + 1, 1, 4), (SMALL, 2, 4)]
 )
 def test_one_sentence_of_a_small_model_has_one_thread(
-    size: int, sentences: int, wanted: int
+    size: int, sentences: int, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "free_cores", lambda: 4)
     with threads_for(Sized(size), sentences):
         assert torch.get_num_threads() == wanted
     assert torch.get_num_threads() == 4
+
+
+@pytest.mark.parametrize(("free", "wanted"), [(9, 4), (4, 4), (3, 3), (1, 1), (0, 1), (-7, 1)])
+def test_one_sentence_has_no_more_threads_than_free_cores(
+    free: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "free_cores", lambda: free)
+    threads = threads_for(Sized(SMALL + 1), 1)
+    for _ in range(2):  # for each step of a search anew
+        with threads:
+            assert torch.get_num_threads() == wanted
+        assert torch.get_num_threads() == 4
+
+
+def test_cores_are_free_that_no_other_program_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight threads want one of twelve cores, three of them our own."""
+    monkeypatch.setattr(module, "PROC", tmp_path)
+    monkeypatch.setattr("os.cpu_count", lambda: 12)
+    assert free_cores() == 12  # a system that does not say
+    tmp_path.joinpath("loadavg").write_text("6.83 6.00 3.85 8/312 4711\n")
+    for number, state in enumerate("RSRDR"):
+        thread = tmp_path / "self" / "task" / str(number)
+        thread.mkdir(parents=True)
+        thread.joinpath("stat").write_text(f"{number} (a (python) R) {state} 1 1\n")
+    assert free_cores() == 12 - 5
+    tmp_path.joinpath("loadavg").write_text("nothing that we know\n")
+    assert free_cores() == 12
 
 
 def test_the_threads_are_restored_whoever_leaves_last() -> None:

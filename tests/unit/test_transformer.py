@@ -211,6 +211,26 @@ def test_the_steps_of_a_search_equal_in_parallel(
     close(torch.cat(found, 1), wanted)
 
 
+@pytest.mark.parametrize("variant", ["learned", "modern", "qwen", "neox"])
+def test_a_step_goes_on_from_texts_of_unlike_lengths(variant: str) -> None:
+    """Each row has a position of its own."""
+    model, texts = make(variant, encoder=False), [targets(2, 7), targets(1, 3), targets(3, 5)]
+    more = targets(6, 4)
+    with torch.inference_mode():
+        states = [model.decode(text, model.start(batch((3,) * len(text))))[1] for text in texts]
+        state, found = states[0].join(states[1:]), []
+        for token in more.split(1, 1):
+            hidden, state = model.decode(token, state)
+            found.append(hidden)
+    first = 0
+    for text in texts:
+        rows = slice(first, first + len(text))
+        whole = torch.cat([text, more[rows]], 1)
+        alone = read(model, batch((3,) * len(text)), whole)[:, text.shape[1] :]
+        close(torch.cat(found, 1)[rows], alone)
+        first += len(text)
+
+
 @pytest.mark.parametrize("encoder", [True, False])
 @pytest.mark.parametrize("variant", ["paper", "modern", "qwen", "neox"])
 def test_hypotheses_are_expanded_selected_and_kept(variant: str, encoder: bool) -> None:
