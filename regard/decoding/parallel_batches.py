@@ -81,8 +81,8 @@ def _others(pause: float) -> int:
     """Threads of other programs that run or wait for a core."""
     time.sleep(pause)
     try:
-        running = PROC.joinpath("loadavg").read_text().split()[3].partition("/")[0]
-        own = [each.read_text() for each in PROC.glob("self/task/*/stat")]
+        running = PROC.joinpath("loadavg").read_text(encoding="utf-8").split()[3].partition("/")[0]
+        own = [each.read_text(encoding="utf-8") for each in PROC.glob("self/task/*/stat")]
         return max(0, int(running) - sum(each.rpartition(") ")[2].startswith("R") for each in own))
     except (OSError, LookupError, ValueError):
         return 0

@@ -93,7 +93,9 @@ def test_a_layer_that_learns_in_bfloat16_takes_them(rotary: bool, monkeypatch):
         z, _ = layer(given, None, rotary=turn, causal=True)
         grads = torch.autograd.grad(z.square().sum(), [given, *layer.parameters()])
         found[precision] = [z.detach(), *grads]
-        assert asked == [precision] and all(each.dtype == torch.float32 for each in found[precision])
+        assert asked == [precision] and all(
+            each.dtype == torch.float32 for each in found[precision]
+        )
     for one, other in zip(found[torch.bfloat16], found[torch.float32], strict=True):
         assert float((one - other).norm() / other.norm()) < 0.015
 
