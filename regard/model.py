@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
-from regard.recipe.parts import ROOMS, Part, foreign, module, reason, room_of_part
+from regard.recipe.parts import ROOMS, Holding, Part, foreign, module, reason, room_of_part
 from regard.recipe.values import Width
 from regard.tuning.rates import set_training
 from regard.types import (
@@ -28,7 +28,6 @@ from regard.types import (
     FixedLength,
     Flattens,
     Head,
-    Holding,
     Input,
     Layered,
     NoSize,

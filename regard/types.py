@@ -217,28 +217,6 @@ class Pretrained(Protocol):
 
 
 @runtime_checkable
-class Holding(Protocol):
-    """The Config of an input that reads by the input and the encoder of another run. They are made
-    where the model is, and handed over by these names."""
-
-    dim: int
-    scale: bool
-    framed: bool
-    """Whether that run has read its texts between START and END."""
-    input: Any
-    encoder: Any
-
-
-@runtime_checkable
-class Holds(Protocol):
-    """A part that holds parts of another run beside weights of its own: what a recipe says of its
-    weights and of their training is said of these."""
-
-    held: ClassVar[tuple[str, ...]]
-    """Their names in it."""
-
-
-@runtime_checkable
 class SparseRows(Protocol):
     """A module with a table of vectors, of which a batch looks up a few."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 from regard.console.shell import command
 from regard.errors import RecipeError
@@ -202,3 +202,25 @@ def reason(error: BaseException, path: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f":{frame.lineno}" for frame in frames if frame.filename == str(path)]
     return f"{path}{lines[-1] if lines else ''}: {type(error).__name__}: {error}"
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """The Config of an input that reads by the input and the encoder of another run. They are made
+    where the model is, and handed over by these names."""
+
+    dim: int
+    scale: bool
+    framed: bool
+    """Whether that run has read its texts between START and END."""
+    input: Any
+    encoder: Any
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A part that holds parts of another run beside weights of its own: what a recipe says of its
+    weights and of their training is said of these."""
+
+    held: ClassVar[tuple[str, ...]]
+    """Their names in it."""

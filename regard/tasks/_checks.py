@@ -7,8 +7,8 @@ from regard.data.tokenizer_training import APART
 from regard.errors import RecipeError
 from regard.layers.position import TABLES
 from regard.recipe.config import Recipe
-from regard.recipe.parts import module
-from regard.types import Head, Holding, Positioned, Spells
+from regard.recipe.parts import Holding, module
+from regard.types import Head, Positioned, Spells
 
 
 def check_head(recipe: Recipe, predicts: str) -> None:

@@ -6,9 +6,8 @@ from dataclasses import replace
 from torch import nn
 
 from regard.errors import RecipeError
-from regard.recipe.parts import Part, Training
+from regard.recipe.parts import Holds, Part, Training
 from regard.tuning import lora
-from regard.types import Holds
 
 LAYERS = ("blocks", "layers")
 """What parts call their layers."""

@@ -34,9 +34,10 @@ def both(packed: bool, dtype: torch.dtype) -> list[list[Tensor]]:
     bias, mask = seen(packed)
     given = [part.detach().to(dtype).requires_grad_() for part in parts()]
     exact = [part.detach().float().requires_grad_() for part in given]
-    assert suits(given[0])
+    (q, k, v), (query, key, value) = given, exact
+    assert suits(q)
     weight = torch.randn(B, H, T, K, generator=torch.Generator().manual_seed(5))
-    found, wanted = causal_attention(*given, bias), attention(*exact, mask)[0]
+    found, wanted = causal_attention(q, k, v, bias), attention(query, key, value, mask)[0]
     return [
         [z.detach(), *torch.autograd.grad((z * weight).sum(), each)]
         for z, each in ((found, given), (wanted, exact))
