@@ -50,7 +50,8 @@ def _walk(config: type, prefix: str, chosen: dict[str, str]) -> Iterator[Key]:
         if dataclasses.is_dataclass(hint):
             yield from _walk(typing.cast(type, hint), f"{name}.", chosen)
         elif room := room_of(hint):
-            yield from _kinds(room.name, name)
+            if not room.taken:  # what another run has is not for a recipe to say
+                yield from _kinds(room.name, name)
         else:
             yield Key(name, hint, chosen)
 
