@@ -23,6 +23,7 @@ VIEWS = {
     "causal": COMMON | {"attention", "beam", "lens", "positions"},
     "classifier": COMMON | {"attention", "lens", "positions", "pooling"},
     "filler": COMMON | {"blanks", "attention", "lens", "positions"},
+    "both_ways": COMMON - {"embeddings"} | {"blanks"},
     "tagger": COMMON | {"transitions"},
     "forecaster": COMMON - {"tokens", "embeddings"} | {"numbers", "attention", "lens", "positions"},
 }
