@@ -68,7 +68,7 @@ def dialogue(value: Any, *, answered: bool = False) -> Dialogue:
                 f"message {n} is of {role}, " + ("the user begins" if first else after)
             )
         wanted = "assistant" if role == "user" else "user"
-    if answered != (found[-1].role == "assistant"):
+    if found[-1].role != ("assistant" if answered else "user"):
         missing = "no answer follows" if answered else "there is nothing to answer"
         raise ValueError(f"the last message is of {found[-1].role}: {missing}")
     # A system that says nothing is none.
@@ -155,14 +155,14 @@ def read(
         _refuse_list(path)
     alone = [suffix(path) in tables.TABLES or tables.is_json(path) for path in paths]
     for some in [[path] for path in paths] if any(alone) else [[*paths]]:
-        rows: Any
         if len(some) == 1 and tables.is_json(some[0]):
-            rows = _objects(some[0], columns, policy, report)
-        else:
-            _check_columns(some[0], columns)
-            rows = tables.parallel(some, columns or SIDES, policy, report, **layout)
+            for number, (prompt, answer) in _objects(some[0], columns, policy, report):
+                yield some[0], number, (parse(prompt), answer)
+            continue
+        _check_columns(some[0], columns)
+        rows = tables.parallel(some, columns or SIDES, policy, report, **layout)
         for number, (prompt, answer) in rows:
-            yield some[0], number, (parse(prompt), answer)
+            yield some[0], number, ((Message("user", prompt),), answer)
 
 
 def _refuse_list(path: Path) -> None:

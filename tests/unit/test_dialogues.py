@@ -70,6 +70,8 @@ def test_tables_and_plain_files(tmp_path: Path):
     assert found(tmp_path / "t.csv", header=True) == wanted
     assert found(tmp_path / "p.txt", tmp_path / "a.txt") == wanted
     assert found(tmp_path / "t.jsonl.gz", tmp_path / "t.tsv") == wanted * 2
+    (tmp_path / "odd.tsv").write_text('[{"role": 1}]\tc\n')
+    assert found(tmp_path / "odd.tsv") == [((Message("user", '[{"role": 1}]'),), "c")], "as it is"
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,9 @@ def test_only_messages_are_taken_for_messages():
     for text in ("[1, 2]", '[{"a": 1}]', "[{", '{"role": "user", "content": "a"}', ""):
         assert parse(text) == (Message("user", text),)
     assert parse(json.dumps([SYSTEM(" "), USER("a")])) == (Message("user", "a"),)
-    with pytest.raises(ValueError, match="there is nothing to answer"):
-        parse(json.dumps([USER("a"), ASSISTANT("b")]))
+    for nothing in ([USER("a"), ASSISTANT("b")], [SYSTEM("a")]):
+        with pytest.raises(ValueError, match="there is nothing to answer"):
+            parse(json.dumps(nothing))
 
 
 # Templates
