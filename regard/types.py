@@ -217,6 +217,14 @@ class Pretrained(Protocol):
 
 
 @runtime_checkable
+class Counted(Protocol):
+    """The Config of an input that may begin with the weights of naive Bayes."""
+
+    naive_bayes: float
+    """How many occurrences are added to what is counted; 0: it does not."""
+
+
+@runtime_checkable
 class SparseRows(Protocol):
     """A module with a table of vectors, of which a batch looks up a few."""
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.inputs import tokens
 from regard.layers.embedding import Embedding
-from regard.recipe.values import Range
+from regard.recipe.values import Range, Weight
 from regard.types import Batch, FieldSize, Sequence
 
 NONE = 0
@@ -25,6 +25,10 @@ class Config(tokens.Config):
     """The longest n-gram; 1 for words alone."""
     bits: Annotated[int, Range(1, 26)] = 18
     """n-grams fall into 2^bits buckets, each with a vector."""
+    naive_bayes: Weight = 0.0
+    """Begin with what each word and each n-gram says of the labels, by counting in the training
+    part, with so many occurrences added for each label (10 is a good beginning): as naive Bayes
+    has it (Wang & Manning 2012). For classify, with a bag and the mean. 0: begin without."""
 
 
 class Input(nn.Module):
@@ -48,6 +52,31 @@ class Input(nn.Module):
             found = self._sums(buckets)
             x = x + found.view_as(x) * self.embedding.factor
         return Sequence(x, mask)
+
+    @property
+    def rows(self) -> int:
+        """How many vectors there are: those of the words, and behind them those of the buckets."""
+        return len(self.embedding.weight) + (len(self.table) if self.n > 1 else 0)
+
+    def looked_up(self, batch: Batch) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
+        """The row of each word and of each n-gram of a batch, and the text that has it."""
+        source, mask = batch[self.field], batch[f"{self.field}_mask"]
+        found, real = source[..., None], mask[..., None]
+        if self.n > 1:
+            buckets = ngrams(source, self.n, self.bits)
+            found = torch.cat([found, buckets + len(self.embedding.weight)], -1)  # (B, S, n)
+            real = torch.cat([real, real & (buckets != NONE)], -1)
+        texts = torch.arange(len(source), device=source.device)[:, None, None].expand_as(found)
+        return found[real], texts[real]
+
+    @torch.no_grad()
+    def begin(self, values: Float[Tensor, "R C"]) -> None:
+        """Give all rows their first entries; the others stay as they are."""
+        words, count = self.embedding.weight, values.shape[1]
+        values = values.to(words) / self.embedding.factor
+        words[:, :count] = values[: len(words)]
+        if self.n > 1:
+            self.table[:, :count] = values[len(words) :]
 
     def _sums(self, buckets: Int[Tensor, "N M"]) -> Float[Tensor, "N D"]:
         if torch.onnx.is_in_onnx_export():  # which has no bags

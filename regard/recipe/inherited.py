@@ -37,6 +37,8 @@ OWN = ("data", "held_out")
 """Sections that are never taken over: each recipe has data of its own."""
 HOLDING = "pretrained"
 """The kind of an input that reads by another run."""
+BEGUN = ("vectors", "naive_bayes")
+"""Keys of an input that say how its vectors begin, unless another run gives them."""
 FREE = ("joint", "bpe_dropout")
 """Keys of the tokenizer that do not change what its tokens are."""
 EDGES = 2
@@ -173,13 +175,13 @@ def _predicts_alike(key: str, kind: str, own: Table, task: ModuleType) -> bool:
 
 
 def _settings(part: Any) -> Table:
-    """All keys of a part, but those that say how it was trained, and vectors, which it has."""
+    """All keys of a part, but those that say how it was trained, and how it began."""
     from regard.recipe.config import plain
 
     training = {field.name for field in dataclasses.fields(Training)}
     own = {field.name for field in dataclasses.fields(part.config)}
     found: Table = plain(part)
-    return {k: v for k, v in found.items() if k not in training - own and k != "vectors"}
+    return {k: v for k, v in found.items() if k not in training - own and k not in BEGUN}
 
 
 def _lay(table: Table, key: str, settings: Table, weights: str) -> None:
@@ -190,7 +192,8 @@ def _lay(table: Table, key: str, settings: Table, weights: str) -> None:
         if not isinstance(section, dict):
             return  # refused later, with its place
     section["weights"] = weights
-    section.pop("vectors", None)
+    for begun in BEGUN:
+        section.pop(begun, None)
     _under(section, settings)
 
 

@@ -24,7 +24,7 @@ from regard.recipe import checked, config
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import preparing, transfer
+from regard.runs import naive_bayes, preparing, transfer
 from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
 
@@ -53,6 +53,7 @@ def create(
             fields = module("tasks", recipe.kind).plan(recipe.task).fields
             transfer.check_whole(recipe, base, fields)
         transfer.check(recipe)
+        naive_bayes.check(recipe.model)
         device.check(recipe.train)
     made = [new for new in (folder, *folder.parents) if not new.exists()]
     made = made or [folder] * (folder / preparing.NAME).exists()
@@ -148,6 +149,7 @@ def _fill(folder: Path, recipe: Recipe, base: "Run | None", check: Check | None)
         task = module("tasks", recipe.kind).Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins
+        naive_bayes.check_size(recipe.model, task.sizes)
         if begins := pretrained(recipe, task, model):
             path, embedding, by = begins
             vectors.keep(Path(path), by, embedding.weight.shape[1], folder / VECTORS)

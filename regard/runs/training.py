@@ -12,7 +12,7 @@ from regard.data import vectors
 from regard.errors import UserError, advised
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.runs import preparing, transfer
+from regard.runs import naive_bayes, preparing, transfer
 from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
@@ -24,7 +24,7 @@ from regard.train.job import Config, Job, make
 from regard.train.log import RECORDS, Callback, Log, tell
 from regard.train.loop import fit
 from regard.train.prefetch import prefetch
-from regard.train.progress import Progress
+from regard.train.progress import Clock, Progress
 from regard.types import Carry
 
 
@@ -64,9 +64,12 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     checkpoint.set_aside(run.checkpoints, newest)
+    begun = Progress()
     if newest is None:
+        clock = Clock(begun)  # what is counted for the first weights is learning, too
         _initialise(run, task, model, callbacks)
-    progress, carry = _restore(newest, task, model, steps)
+        clock.stamp()
+    progress, carry = _restore(newest, task, model, steps, begun)
     prune(run, progress)  # a kill may have come between the last save and this
     _check_records(run, newest, callbacks)
     batches, sample = prefetch(job.batches, settings.workers), sampler(run.recipe, task, run.folder)
@@ -99,7 +102,8 @@ def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, 
 
 
 def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
-    """Pretrained vectors and another run's weights for a new model, where the run has them."""
+    """Pretrained vectors, counts and another run's weights for a new model, where the recipe or the
+    run has them."""
     config, start = run.recipe.model, Checkpoint(run.folder / "start")
     given = start.folder.is_dir()
     if not given and (named := transfer.begins_with(config)):
@@ -109,6 +113,8 @@ def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback
     reads = transfer.names_of(model, "input").values() if config.input is not None else ()
     if not names.issuperset(reads):
         _give_vectors(run, task, model, callbacks)
+    if alpha := naive_bayes.smoothing(config.input):
+        naive_bayes.begin(model, task.batches(run.recipe.seed), alpha)
     if given:
         if fault := start.fault():
             raise UserError(f"{start.folder}: {fault}. {manifest.MADE}")
@@ -126,11 +132,15 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
 
 
 def _restore(
-    found: Checkpoint | None, task: Task, model: Model, steps: torch.optim.Optimizer
+    found: Checkpoint | None,
+    task: Task,
+    model: Model,
+    steps: torch.optim.Optimizer,
+    begun: Progress,
 ) -> tuple[Progress, Carry]:
-    """Make model and optimizer as they were at a checkpoint; where that was."""
+    """Make model and optimizer as they were at a checkpoint; where that was, or what has begun."""
     if found is None:
-        return Progress(), None
+        return begun, None
     with advised(REMOVE):
         source, progress, handed = str(found.folder), found.standing(), found.carry()
         checkpoint.put_weights(model, found.weights(), source)
@@ -167,7 +177,7 @@ def _roll_back(
         new = build(run.recipe.model, task.sizes)
         _initialise(run, task, new, ())
         checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
-    progress, carry = _restore(found, task, model, steps)
+    progress, carry = _restore(found, task, model, steps, Progress())
     progress.lowered = lowered
     log.rewind(progress)
     return progress, carry

@@ -22,7 +22,7 @@ from regard.errors import RecipeError, UserError
 from regard.model import AnyField, Config, Model, build, stand_in
 from regard.recipe import config as configuration, paths
 from regard.recipe.config import Recipe
-from regard.recipe.inherited import HOLDING
+from regard.recipe.inherited import BEGUN, HOLDING
 from regard.recipe.parts import NEW, Part
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
@@ -226,7 +226,7 @@ def _difference(recipe: Recipe, base: "Run") -> str:
         for key in here | there
         if key in shared or key.startswith(tuple(taken))
         if here.get(key) != there.get(key) and not isinstance(here.get(key), float)
-        if key.rpartition(".")[2] not in ("weights", "frozen", "vectors") and ".lora." not in key
+        if key.rpartition(".")[2] not in ("weights", "frozen", *BEGUN) and ".lora." not in key
     )
 
 

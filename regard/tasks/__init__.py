@@ -21,6 +21,7 @@ from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
 from regard.recipe.values import shown
 from regard.tasks._checks import (
+    check_counting as check_counting,
     check_head as check_head,
     check_positions as check_positions,
     check_spelling as check_spelling,

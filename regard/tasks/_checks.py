@@ -8,7 +8,7 @@ from regard.errors import RecipeError
 from regard.layers.position import TABLES
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Holding, module
-from regard.types import Head, Positioned, Spells
+from regard.types import Counted, Head, Positioned, Spells
 
 
 def check_head(recipe: Recipe, predicts: str) -> None:
@@ -17,6 +17,15 @@ def check_head(recipe: Recipe, predicts: str) -> None:
     kind = module("heads", head).Head
     if not isinstance(kind, Head) or kind.predicts != predicts:
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
+
+
+def check_counting(recipe: Recipe, kind: str) -> None:
+    """What is counted of labels is counted of one for each text."""
+    reads = recipe.model.input.config
+    if isinstance(reads, Counted) and reads.naive_bayes and kind != "one":
+        raise RecipeError(
+            f"model.input.naive_bayes: it is for labels.kind = 'one', not {kind!r}: leave it out"
+        )
 
 
 def check_spelling(recipe: Recipe) -> None:

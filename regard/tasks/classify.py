@@ -30,6 +30,7 @@ from regard.recipe.parts import Part
 from regard.tasks import (
     FolderTask,
     Prediction,
+    check_counting,
     check_head,
     check_positions,
     check_spelling,
@@ -77,6 +78,7 @@ def check(recipe: Recipe) -> None:
         )
     config.held_out.check(config.data)
     check_head(recipe, "labels")
+    check_counting(recipe, config.labels.kind)
     check_spelling(recipe)
     longest = config.data.max_length
     why = f"data.max_length = {longest} and the tokens at both ends ask"
