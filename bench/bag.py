@@ -103,7 +103,7 @@ def _recipe(seed: int) -> dict[str, Any]:
         "cpu_seconds": progress["cpu_seconds"],
         "cpu_seconds_whole": whole,
         "updates": progress["update"],
-        "accuracy": scores["accuracy"]["value"],
+        "accuracy": scores["accuracy"]["score"],
     }
 
 
