@@ -13,6 +13,7 @@ learns from nine tenths and chooses by the rest. Two times of each are reported:
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -65,14 +66,17 @@ def bag(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _file(folder: Path, part: str) -> tuple[Path, float]:
-    """A part in fastText's form, __label__1 and the words; the processor time of making it."""
+    """A part in fastText's form, __label__1 and the words; the processor time of making it.
+
+    fastText learns in the order of its file, and the set's is by label: lines are shuffled.
+    """
     PLACE.mkdir(parents=True, exist_ok=True)
     path, start = PLACE / f"{part}.txt", time.process_time()
     words = Tokenizer.train(Config(kind="word", split="punctuation", lowercase=True), ["a"])
     rows = parallel([folder / f"{part}.tsv.gz"], (1, 2), Policy(broken="skip"), Report())
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for _, (label, text) in rows:
-            file.write(f"__label__{label} {' '.join(words.words(text))}\n")
+    lines = [f"__label__{label} {' '.join(words.words(text))}\n" for _, (label, text) in rows]
+    random.Random(1).shuffle(lines)
+    path.write_text("".join(lines), encoding="utf-8", newline="\n")
     return path, time.process_time() - start
 
 
