@@ -1,6 +1,6 @@
 """Classify: seq2vec. A label for each text, or any number of them; or for whatever else is read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from regard import plots
 from regard.data import batching, files, tokenizers
@@ -38,7 +39,7 @@ from regard.tasks import (
     sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Carry, Terms
+from regard.types import Batch, Carry, FieldSize, FixedLength, NoSize, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 
@@ -77,9 +78,20 @@ def check(recipe: Recipe) -> None:
     config.held_out.check(config.data)
     check_head(recipe, "labels")
     check_spelling(recipe)
-    longest = config.data.max_length
-    why = f"data.max_length = {longest} and the tokens at both ends ask"
-    check_positions(recipe, "encoder", longest + 2, why)
+    source = chosen_field("source", config.source, config)
+    reads, longest = recipe.model.input, config.data.max_length
+    if isinstance(source.size_names, Mapping) and isinstance(reads.config, FixedLength):
+        size = FieldSize(source.name, source.size_names)
+        try:
+            most = reads.config.fixed_length(size)
+        except NoSize:
+            return  # the model says what does not fit
+        except RecipeError as error:
+            raise RecipeError(f"model.input.{error}") from None
+        check_positions(recipe, "encoder", most, "what is read asks")
+    else:
+        why = f"data.max_length = {longest} and the tokens at both ends ask"
+        check_positions(recipe, "encoder", longest + 2, why)
 
 
 def plan(config: Config) -> Plan:
@@ -133,7 +145,15 @@ class Task(FolderTask):
         assert memory is not None
         head: Any = model.head
         weights = None if self._weights is None else self._weights.to(model.device)
-        return head.loss(memory.states, batch["labels"], memory.mask, weights), None
+        return head.loss(memory.states, self._targets(batch), memory.mask, weights), None
+
+    def _targets(self, batch: Batch) -> torch.Tensor:
+        """Labels; where pictures are mixed, the probabilities λ y + (1 − λ) y′ of both labels."""
+        share = batch.tensors.get(f"{self.source.name}_share")
+        if share is None:
+            return batch["labels"]
+        truth = functional.one_hot(batch["labels"], len(self.names)).to(share.dtype)
+        return truth * share[:, None] + truth.roll(-1, 0) * (1 - share[:, None])
 
     def _logits(self, model: Model, rows: Sequence[Row], batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
