@@ -14,7 +14,7 @@ from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored
-from regard.fields import Field
+from regard.fields import Field, Row
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
@@ -232,6 +232,25 @@ def parsed(field: Field, texts: Sequence[str], numbers: Sequence[int] | None = N
                 f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
             ) from None
     return found
+
+
+def readable(
+    field: Field, inputs: Sequence[str], numbers: Sequence[int], first: int = 0
+) -> tuple[dict[int, Row], dict[int, str]]:
+    """The rows of the inputs that have these numbers; and of files that cannot be read, which spoil
+    no others, what is wrong with them."""
+    if not field.on_disk:
+        values = parsed(field, [inputs[n] for n in numbers], [first + n for n in numbers])
+        return dict(zip(numbers, field.encode(values), strict=True)), {}
+    rows, problems = {}, {}
+    for n in numbers:
+        try:
+            [rows[n]] = field.encode([field.parse(inputs[n])])
+        except ValueError as error:
+            problems[n] = f"{inputs[n]}: {error}"
+        except UserError as error:
+            problems[n] = str(error)
+    return rows, problems
 
 
 def parsed_cell(

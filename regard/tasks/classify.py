@@ -36,6 +36,7 @@ from regard.tasks import (
     chosen_field,
     parsed,
     parsed_cell,
+    readable,
     sizes_of,
 )
 from regard.train import health
@@ -216,17 +217,24 @@ class Task(FolderTask):
     ) -> tuple[NDArray[np.float64], list[Prediction]]:
         """Logits, NaN for an empty text, and predictions."""
         longest, full = self.config.data.max_length, [n for n, x in enumerate(inputs) if x.strip()]
-        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
-        rows = self.source.encode(values)
         logits = np.full((len(inputs), len(self.names)), np.nan)
-        logits[full] = self._logits(model, [self.source.cut(row, longest) for row in rows], batch)
         outputs = [Prediction(text="", status="empty")] * len(inputs)
-        for n, row in zip(full, rows, strict=True):
-            status = self.source.status(row, longest)
-            outputs[n] = self._prediction(row, logits[n : n + 1], status)
+        most = max(batch, self.source.together)
+        for chunk in (full[n : n + most] for n in range(0, len(full), most)):
+            rows, problems = readable(self.source, inputs, chunk, first)
+            cut = [self.source.cut(row, longest) for row in rows.values()]
+            logits[[*rows]] = self._logits(model, cut, batch)
+            for n, row in rows.items():
+                status = self.source.status(row, longest)
+                pieces = [inputs[n]] if self.source.on_disk else self.source.pieces(row)
+                outputs[n] = self._prediction(pieces, logits[n : n + 1], status)
+            for n, problem in problems.items():
+                outputs[n] = Prediction(text="", status="broken", problem=problem)
         return logits, outputs
 
-    def _prediction(self, row: Row, logits: NDArray[np.float64], status: str) -> Prediction:
+    def _prediction(
+        self, pieces: list[str], logits: NDArray[np.float64], status: str
+    ) -> Prediction:
         judged = Judged(logits, [], self.several)
         [chosen], [chances] = judged.chosen(), judged.log_probs()
         names = [self.names[n] for n in chosen]
@@ -236,7 +244,7 @@ class Task(FolderTask):
             score=-replace(judged, truth=[chosen]).nll(),
             tokens=names,
             log_probs=chances[chosen].tolist(),
-            source=self.source.pieces(row),
+            source=pieces,
             probabilities=dict(zip(self.names, np.exp(chances).tolist(), strict=True)),
         )
 
