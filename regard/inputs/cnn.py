@@ -55,7 +55,7 @@ class Config:
 
 
 class Block(nn.Module):
-    """x ↦ relu(S x + norm(K₂ ∗ relu(norm(K₁ ∗ x)))), S the identity, or a map where sizes differ."""
+    """x ↦ relu(S x + norm(K₂ ∗ relu(norm(K₁ ∗ x)))), S the identity, or a map if sizes differ."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, groups: int) -> None:
         super().__init__()
