@@ -200,18 +200,6 @@ class Input(Protocol):
 
 
 @runtime_checkable
-class Names(Protocol):
-    """An input whose positions are its own doing, as patches of a picture are."""
-
-    grid: tuple[int, int]
-    """Rows and columns of them."""
-
-    def names(self, batch: Batch) -> list[str]:
-        """What stands at each position."""
-        ...
-
-
-@runtime_checkable
 class Particular(Protocol):
     """The Config of a part that reads fields of certain sizes alone."""
 

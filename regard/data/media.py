@@ -33,9 +33,14 @@ SUFFIXES = {*pictures.SUFFIXES}
 
 
 def is_media(path: Path) -> bool:
-    """Whether a file is such a one by its name, or a place in a container that is there."""
-    inside = split(str(path))[1] is not None and split(str(path))[0].is_file()
-    return inside or path.suffix.lower() in SUFFIXES
+    """Whether a file is such a one by its name."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def is_inside(text: str) -> bool:
+    """Whether it is a place in a file that is there."""
+    path, number = split(text)
+    return number is not None and os.path.isfile(path)  # noqa: PTH113 - no path at all is none
 
 
 def split(place: str) -> tuple[Path, int | None]:

@@ -79,6 +79,12 @@ class Field(ABC):
     """Whether examples with the same value are likely the same example: not so of labels."""
 
     @property
+    def mixed(self) -> bool:
+        """Whether a batch to learn from mixes its examples: NAME_share says how much of each is its
+        own, and what is predicted must be mixed in the same way."""
+        return False
+
+    @property
     def between_ends(self) -> bool:
         """Whether a model reads its values between START and END."""
         return False

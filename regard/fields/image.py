@@ -138,6 +138,10 @@ class Field(Base):
         of_table = str(data.columns[-1]) if data.columns else cls.column
         return cls(name, config, folder, of_table)
 
+    @property
+    def mixed(self) -> bool:
+        return self.config.augment.mixup > 0
+
     # One picture
 
     def parse(self, text: str) -> str:
