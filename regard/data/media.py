@@ -62,6 +62,8 @@ def located(cell: str, table: Path, folder: str = "") -> str:
 
 def contents(place: str, most: int, column: str = "") -> bytes:
     """The bytes of a file, or of one in a container, whose column is called so; at most so many."""
+    if isinstance(place, Inline):
+        return _limited(place.data, len(place.data), most)
     path, number = split(place)
     check(path)
     if number is not None:
@@ -92,6 +94,17 @@ def _limited(found: bytes, size: int, most: int) -> bytes:
     if size > most or len(found) > most:
         raise ValueError(f"the file has more than {most:,} bytes")
     return found
+
+
+class Inline(str):
+    """What Python gives in place of a file; messages call it by this text."""
+
+    data: bytes
+
+    def __new__(cls, name: str, data: bytes) -> "Inline":
+        made = super().__new__(cls, name)
+        made.data = data
+        return made
 
 
 def labelled(

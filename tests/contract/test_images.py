@@ -76,6 +76,11 @@ def test_a_folder_of_classes(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert made.evaluate("test")[0]["accuracy"].value > 90
     places = sorted(str(p) for p in Path("test").rglob("*.png"))
     assert {*made.predict(places)} == {"left", "right"}
+    with Image.open(places[0]) as image:
+        whole = [places[0], Path(places[0]), image, np.asarray(image)]
+        assert len({*made.predict(whole)}) == 1
+    with pytest.raises(UserError, match=r"inputs\[0\]: this array is no picture"):
+        made.predict([np.zeros((2, 2), np.complex64)])
     assert made.score(places[:1], ["left"])[0]["log_prob"] <= 0
     Path("list.txt").write_text("test/left/000.png\n\ntest/right/001.png\n")
     for words, wanted in {
