@@ -256,6 +256,19 @@ def test_a_cnn_learns_it_too(folder: Path):
     assert shown["filters"]["shape"] == [8, 3, 3]
 
 
+def test_a_run_goes_on_with_larger_pictures(folder: Path):
+    """The places of patches are interpolated; what pictures become is inherited."""
+    first = front.train(recipe(source={"normalise": "half"}, train={"updates": 2}), to="first")
+    table = {"task": "classify", "data": {"train": ["train"]}, "source": {"size": [24]}}
+    made = front.train(
+        table | {"train": {"updates": 1, "threads": 1}}, to="next", start_from="first"
+    )
+    source: Any = made.run.recipe.task.source
+    assert (source.kind, source.config.channels, source.config.normalise) == ("image", 1, "half")
+    assert first.model.input.position.shape == (5, 16)
+    assert made.model.input.position.shape == (17, 16)
+
+
 def test_what_does_not_fit_is_refused_before_any_data_is_read(folder: Path):
     for changes, what in (
         ({"model": {"input": {"kind": "patches", "patch": 5}}}, "model.input.patch: .*12 × 12"),
