@@ -1,5 +1,7 @@
 """Patches are a convolution without overlap, a CNN gives a grid; places are interpolated."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -84,3 +86,15 @@ def test_odd_sizes(stem: int):
     pixels = torch.from_numpy(np.zeros((1, 1, 13, 7), np.float32))
     given = Batch(tensors={"image": pixels}, ids=(0,), targets=1)
     assert made(given).states.shape[1] == config.fixed_length(size)
+
+
+def test_the_base_model_has_the_size_of_the_paper():
+    from regard.model import build
+    from regard.recipe import config
+    from regard.types import Sizes
+
+    recipe = config.load(Path(__file__).resolve().parents[2] / "recipes" / "vit-b16.toml")
+    sizes = {"source": {"height": 224, "width": 224, "channels": 3}, "labels": {"outputs": 1000}}
+    with torch.device("meta"):
+        model = build(recipe.model, Sizes(sizes, "source", "labels"))
+    assert model.size() == 86_567_656 + 1  # that of the paper's, and the temperature
