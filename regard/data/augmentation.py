@@ -103,8 +103,8 @@ def maps(drawn: Drawn, config: Config, height: int, width: int) -> Float[np.ndar
         share = np.sqrt(config.area + (1 - config.area) * drawn[:, AREA])  # of a side
         stretch = np.exp(math.log(config.aspect) * either[:, ASPECT] / 2)
         tall, wide = np.minimum(share * stretch, 1), np.minimum(share / stretch, 1)
-        down = down + (1 - tall) * height * either[:, TOP] / 2
-        right = right + (1 - wide) * width * either[:, LEFT] / 2
+        down = down + (1 - tall) * (height - 1) * either[:, TOP] / 2
+        right = right + (1 - wide) * (width - 1) * either[:, LEFT] / 2
     else:
         tall = wide = np.ones(len(drawn))
     mirror = np.where(drawn[:, MIRROR] < config.flip, -1.0, 1.0)

@@ -17,6 +17,10 @@ from regard.fields import Row
 from regard.types import Batch
 
 
+Rows = Sequence[Row] | Store
+"""In memory, or read as they are asked for."""
+
+
 class Stored:
     """The rows of a part, each array checked by its field."""
 

@@ -17,8 +17,8 @@ from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
-from regard.examples.stored import collate
-from regard.fields import Example, Row, labels
+from regard.examples.stored import Rows, collate
+from regard.fields import Example, labels
 from regard.heads.labels import mixed
 from regard.inspect import reading
 from regard.inspect.reading import Reading
@@ -139,7 +139,7 @@ class Task(FolderTask):
         truth, share = batch["labels"], batch.tensors.get(f"{self.source.name}_share")
         return truth if share is None else mixed(truth, share, len(self.names))
 
-    def _logits(self, model: Model, rows: Sequence[Row], batch: int = 0) -> NDArray[np.float64]:
+    def _logits(self, model: Model, rows: Rows, batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
@@ -180,7 +180,7 @@ class Task(FolderTask):
         return {"temperature": float(head.temperature)} | figures
 
     def _validation(self, model: Model) -> Judged:
-        rows: Any = self._stored("validation").store  # read as they are asked for
+        rows = self._stored("validation").store  # read as they are asked for
         return Judged(self._logits(model, rows), list(map(self.target.truth, rows)), self.several)
 
     def _names(self, row: Sequence[int]) -> list[str]:
