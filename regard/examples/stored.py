@@ -16,7 +16,6 @@ from regard.examples.preparation import STORE, Fields
 from regard.fields import Row
 from regard.types import Batch
 
-
 Rows = Sequence[Row] | Store
 """In memory, or read as they are asked for."""
 
