@@ -156,7 +156,7 @@ def _coloured(pixels: Values, drawn: Drawn, config: Config) -> Values:
     if config.saturation and found.shape[3] == 3:
         grey = (found @ GREY)[..., None]
         found = grey + (found - grey) * by[:, 2]
-    return np.clip(found, 0, 255).astype(np.float32, copy=False)
+    return np.asarray(np.clip(found, 0, 255), np.float32)
 
 
 def _erased(pixels: Values, drawn: Drawn, config: Config) -> Values:

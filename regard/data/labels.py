@@ -74,8 +74,8 @@ class Labels:
         """w_c = N / (C n_c), a mean of 1 over all texts; for several (N − n_c) / n_c, yes : no."""
         counts = np.array(self.counts, np.float32)
         if several:
-            return (np.maximum(self.texts - counts, 1) / counts).astype(np.float32)
-        return (counts.sum() / (len(counts) * counts)).astype(np.float32)
+            return np.asarray(np.maximum(self.texts - counts, 1) / counts, np.float32)
+        return np.asarray(counts.sum() / (len(counts) * counts), np.float32)
 
     @property
     def hash(self) -> str:

@@ -253,7 +253,7 @@ class Field(ABC):
         """Which positions belong together, such as those of a word: from, up to."""
         return [(n, n + 1) for n in range(len(self.positions(row)))]
 
-    def drawn(self, row: Row) -> bytes:
+    def as_png(self, row: Row) -> bytes:
         """A row as a picture, PNG, where it is one (the viewer asks)."""
         return b""
 

@@ -80,8 +80,8 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
         }
     found["ablation"] = ablation(model, reading)
     found["gradient"] = gradient(model, reading)
-    found["attribution"] = attributions(model, reading, blocks)
-    found["picture"] = images.view(model, seen, reading, found["attribution"], blocks)
+    found["attribution"] = said_of = attributions(model, reading, blocks)
+    found["picture"] = images.view(model, seen, reading, said_of, blocks)
     about = {
         "text": reading.text,
         "output": reading.output,

@@ -50,9 +50,10 @@ def read_positions(
     model: Model, field: Field, row: Row, batch: Batch
 ) -> tuple[list[str], list[tuple[int, int]]]:
     """What stands at each position that an encoder reads, and which belong together."""
-    if not isinstance(model.input, Names):
+    reads: Any = model.input
+    if not isinstance(reads, Names):
         return field.positions(row), field.groups(row)
-    names = model.input.names(batch)
+    names = reads.names(batch)
     return names, [(n, n + 1) for n in range(len(names))]
 
 

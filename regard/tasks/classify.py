@@ -148,7 +148,7 @@ class Task(FolderTask):
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):
-                chosen = [rows[n] for n in ids]
+                chosen = [rows[n] for n in ids.tolist()]
                 made = collate([self.source], chosen, ids.tolist())
                 memory = model.encode(made.to(model.device))
                 found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
@@ -297,4 +297,4 @@ class Task(FolderTask):
             source=source,
             source_words=words,
         )
-        return replace(found, picture=self.source.drawn(row))
+        return replace(found, picture=self.source.as_png(row))

@@ -39,6 +39,7 @@ def test_the_class_token_stands_first():
     found = made(batch())
     assert found.states.shape == (2, 16, 7)
     assert found.mask.all()
+    assert made.class_token is not None and made.position is not None
     torch.testing.assert_close(found.states[0, 0], made.class_token + made.position[0])
     assert made.names(batch())[:3] == ["[CLASS]", "1,1", "1,2"]
     assert made.names(batch())[-1] == "3,5"
@@ -46,6 +47,7 @@ def test_the_class_token_stands_first():
 
 def test_places_of_another_size_are_interpolated():
     made = make()
+    assert made.position is not None
     with torch.no_grad():
         made.position[1:] = torch.arange(3.0).repeat_interleave(5)[:, None]  # the row of a place
     found = made.positions(6, 5)[1:].reshape(6, 5, 7)
