@@ -32,8 +32,8 @@ def view(
     if attributed is not None:
         values = torch.as_tensor(blocks.array(attributed["values"]))[:, first : first + count]
         for n, name in enumerate(reading.said[: len(values)]):
-            grid = values[n].reshape(rows, columns).numpy()
-            maps.append({"name": f"attribution of {name}", "values": blocks.signed(grid)})
+            signed = blocks.signed(values[n].reshape(rows, columns).numpy())
+            maps.append({"name": f"attribution of {name}", "values": signed})
     for name, weights in _looks(seen).items():
         grid = _of_whole(weights, first)[first:].reshape(rows, columns)
         share = grid / grid.max().clamp(min=1e-12)
