@@ -37,7 +37,10 @@ class Prediction:
     """What was predicted; empty for an empty input, if the task needs one."""
     status: str = "ok"
     """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached);
-    unknown (the input has what the model has never seen); unmasked (it has nothing to fill in)."""
+    unknown (the input has what the model has never seen); unmasked (it has nothing to fill in);
+    broken (it is a file that cannot be read)."""
+    problem: str | None = None
+    """What is wrong with a file that cannot be read."""
     score: float = 0.0
     """log-probability, normalised by length as the search says."""
     tokens: list[str] = field(default_factory=list)

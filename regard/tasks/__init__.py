@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from regard.data.files import called
-from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.readers import Report
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.prediction import Prediction as Prediction
@@ -24,8 +23,15 @@ from regard.tasks._checks import (
     check_counting as check_counting,
     check_head as check_head,
     check_positions as check_positions,
+    check_read_positions as check_read_positions,
     check_spelling as check_spelling,
     check_written as check_written,
+)
+from regard.tasks._inputs import (
+    parsed as parsed,
+    parsed_cell as parsed_cell,
+    read_positions as read_positions,
+    readable as readable,
 )
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
@@ -219,33 +225,6 @@ def chosen_field(name: str, part: Part, task: Any) -> Field:
     """What a task reads, where a section of the recipe chooses it."""
     made: Field = module("fields", part.kind).Field.of(name, part.config, task)
     return made
-
-
-def parsed(field: Field, texts: Sequence[str], numbers: Sequence[int] | None = None) -> list[Any]:
-    """The values that a user gives, each called by its number, from 0, where it is none."""
-    found = []
-    for n, text in zip(numbers or range(len(texts)), texts, strict=True):
-        try:
-            found.append(field.parse(text))
-        except ValueError as error:
-            raise UserError(
-                f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
-            ) from None
-    return found
-
-
-def parsed_cell(
-    field: Field, cell: str, path: Path, line: int, policy: Policy, report: Report
-) -> Any | None:
-    """The value of a cell of a table; None, with a report, of one that is none and is left out."""
-    try:
-        return field.parse(cell)
-    except ValueError as error:
-        found = Finding(path, line, str(error), excerpt(cell))
-        if policy.broken == "refuse":
-            raise UserError(str(found)) from None
-        report.add(found)
-        return None
 
 
 def check_texts(name: str, texts: Sequence[Any]) -> None:

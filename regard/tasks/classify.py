@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.held_out import ByLabel
-from regard.data.labelled import texts
 from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
-from regard.examples.stored import collate
-from regard.fields import Example, Row, labels
+from regard.examples.stored import Rows, collate
+from regard.fields import Example, labels
+from regard.heads.labels import mixed
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, accuracy, labels as label_metrics
@@ -32,11 +32,13 @@ from regard.tasks import (
     Prediction,
     check_counting,
     check_head,
-    check_positions,
+    check_read_positions,
     check_spelling,
     chosen_field,
     parsed,
     parsed_cell,
+    read_positions,
+    readable,
     sizes_of,
 )
 from regard.train import health
@@ -80,15 +82,18 @@ def check(recipe: Recipe) -> None:
     check_head(recipe, "labels")
     check_counting(recipe, config.labels.kind)
     check_spelling(recipe)
+    source = chosen_field("source", config.source, config)
+    if source.mixed and config.labels.kind == "several":
+        raise RecipeError("source.augment.mixup: it is for labels.kind = 'one'")
     longest = config.data.max_length
     why = f"data.max_length = {longest} and the tokens at both ends ask"
-    check_positions(recipe, "encoder", longest + 2, why)
+    check_read_positions(recipe, source, longest + 2, why)
 
 
 def plan(config: Config) -> Plan:
     """Texts (or what else has labels) and labels, as a table has them."""
     source = chosen_field("source", config.source, config)
-    fields = {"text": source, "label": labels.Field("labels", config.labels)}
+    fields = {source.column: source, "label": labels.Field("labels", config.labels)}
     read = partial(_read, config, source)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
 
@@ -99,7 +104,8 @@ def _read(
     """The examples of a part's own files."""
     data, between = config.data, config.labels.between
     paths = data.paths(part)
-    for row in texts(paths, data.columns, policy, report, separator=between, **data.layout):
+    how = {"separator": between, **data.layout}
+    for row in source.labelled(paths, data.columns, policy, report, **how):
         value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))
@@ -108,23 +114,17 @@ def _read(
 class Task(FolderTask):
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
 
-    said, usual_columns = "label", {"label": "label", "text": "text"}
+    said = "label"
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
         self.source, self.target = self.fields.values()
         self.names: tuple[str, ...] = self.target.labels.names
+        self.usual_columns = {"label": "label", self.source.column: self.source.column}
         self.several = config.labels.kind == "several"
         self.sizes = sizes_of(self.fields, "source", "labels")
-        self._weights = self._balance() if config.labels.weights == "balanced" else None
-
-    def _balance(self) -> torch.Tensor:
-        """w_c = N / (C n_c), a mean of 1 over all texts; for several (N − n_c) / n_c, yes : no."""
-        known = self.target.labels
-        counts = torch.tensor(known.counts, dtype=torch.float32)
-        if self.several:
-            return torch.clamp(known.texts - counts, min=1) / counts
-        return counts.sum() / (len(counts) * counts)
+        balanced = config.labels.weights == "balanced"
+        self._weights = self.target.labels.weights(self.several) if balanced else None
 
     # Learning
 
@@ -133,10 +133,15 @@ class Task(FolderTask):
         memory = model.encode(batch)
         assert memory is not None
         head: Any = model.head
-        weights = None if self._weights is None else self._weights.to(model.device)
-        return head.loss(memory.states, batch["labels"], memory.mask, weights), None
+        by = None if self._weights is None else torch.tensor(self._weights, device=model.device)
+        return head.loss(memory.states, self._targets(batch), memory.mask, by), None
 
-    def _logits(self, model: Model, rows: Sequence[Row], batch: int = 0) -> NDArray[np.float64]:
+    def _targets(self, batch: Batch) -> torch.Tensor:
+        """Labels; where pictures are mixed, the probabilities of both labels."""
+        truth, share = batch["labels"], batch.tensors.get(f"{self.source.name}_share")
+        return truth if share is None else mixed(truth, share, len(self.names))
+
+    def _logits(self, model: Model, rows: Rows, batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
@@ -145,7 +150,7 @@ class Task(FolderTask):
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):
-                chosen = [rows[n] for n in ids]
+                chosen = [rows[n] for n in ids.tolist()]
                 made = collate([self.source], chosen, ids.tolist())
                 memory = model.encode(made.to(model.device))
                 found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
@@ -177,7 +182,7 @@ class Task(FolderTask):
         return {"temperature": float(head.temperature)} | figures
 
     def _validation(self, model: Model) -> Judged:
-        rows = self._stored("validation").rows()
+        rows = self._stored("validation").store  # read as they are asked for
         return Judged(self._logits(model, rows), list(map(self.target.truth, rows)), self.several)
 
     def _names(self, row: Sequence[int]) -> list[str]:
@@ -197,17 +202,24 @@ class Task(FolderTask):
     ) -> tuple[NDArray[np.float64], list[Prediction]]:
         """Logits, NaN for an empty text, and predictions."""
         longest, full = self.config.data.max_length, [n for n, x in enumerate(inputs) if x.strip()]
-        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
-        rows = self.source.encode(values)
         logits = np.full((len(inputs), len(self.names)), np.nan)
-        logits[full] = self._logits(model, [self.source.cut(row, longest) for row in rows], batch)
         outputs = [Prediction(text="", status="empty")] * len(inputs)
-        for n, row in zip(full, rows, strict=True):
-            status = self.source.status(row, longest)
-            outputs[n] = self._prediction(row, logits[n : n + 1], status)
+        most = max(batch, self.source.together)
+        for chunk in (full[n : n + most] for n in range(0, len(full), most)):
+            rows, problems = readable(self.source, inputs, chunk, first)
+            cut = [self.source.cut(row, longest) for row in rows.values()]
+            logits[[*rows]] = self._logits(model, cut, batch)
+            for n, row in rows.items():
+                status = self.source.status(row, longest)
+                pieces = [inputs[n]] if self.source.on_disk else self.source.pieces(row)
+                outputs[n] = self._prediction(pieces, logits[n : n + 1], status)
+            for n, problem in problems.items():
+                outputs[n] = Prediction(text="", status="broken", problem=problem)
         return logits, outputs
 
-    def _prediction(self, row: Row, logits: NDArray[np.float64], status: str) -> Prediction:
+    def _prediction(
+        self, pieces: list[str], logits: NDArray[np.float64], status: str
+    ) -> Prediction:
         judged = Judged(logits, [], self.several)
         [chosen], [chances] = judged.chosen(), judged.log_probs()
         names = [self.names[n] for n in chosen]
@@ -217,7 +229,7 @@ class Task(FolderTask):
             score=-replace(judged, truth=[chosen]).nll(),
             tokens=names,
             log_probs=chances[chosen].tolist(),
-            source=self.source.pieces(row),
+            source=pieces,
             probabilities=dict(zip(self.names, np.exp(chances).tolist(), strict=True)),
         )
 
@@ -275,7 +287,8 @@ class Task(FolderTask):
         row = self.source.cut(whole, self.config.data.max_length)
         batch = collate([self.source], [row], [0]).to(model.device)
         given = None if target is None else self.target.numbers_of(target, "inspect")
-        return reading.labelled(
+        source, words = read_positions(model, self.source, row, batch)
+        found = reading.labelled(
             model,
             batch,
             text,
@@ -283,6 +296,7 @@ class Task(FolderTask):
             given,
             several=self.several,
             separator=self.config.labels.separator,
-            source=self.source.positions(row),
-            source_words=self.source.groups(row),
+            source=source,
+            source_words=words,
         )
+        return replace(found, picture=self.source.as_png(row))

@@ -23,6 +23,8 @@ NAME = re.compile(r"\S+\.[A-Za-z]\w{1,5}")
 """What is rather the name of a file than a text."""
 LOOKED = 1 << 16
 """Bytes of a file that are looked at."""
+LIST = ".txt"
+"""How the names of files end that name other files, a line each."""
 LONGEST = 4096
 """No path has more bytes."""
 
@@ -35,11 +37,17 @@ class Source:
     text: str | None = None
     """Given as it is, instead of a file."""
     format: Format = "text"
+    hint: str = ""
+    """What to do if it is no path."""
 
     @property
     def name(self) -> str:
         """What messages call it."""
         return "the text" if self.text is not None else str(self.path or streams.INPUT)
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path is not None and self.path.is_dir()
 
     @property
     def is_table(self) -> bool:
@@ -51,7 +59,21 @@ class Source:
         return self.path is None and self.text is None and sys.stdin.isatty()
 
     def inputs(self, task: Any) -> Iterator[str]:
-        """Its lines, or all of it, as the task reads it."""
+        """Its lines, or all of it, as the task reads it; where inputs are files, the file itself,
+        those of a folder, or those that a list (.txt) names."""
+        from regard.data import media, readers
+
+        reads = next(iter(task.fields.values()))
+        if self.path is not None and reads.on_disk and readers.suffix(self.path) != LIST:
+            inside = media.files(self.path) if self.path.is_dir() else [self.path]
+            return (str(each) for each in inside)
+        if self.path is not None:
+            try:
+                readers.check(self.path)
+            except UserError as error:
+                raise UserError(f"{error}{self.hint}") from None
+            if reads.on_disk:
+                return (media.located(line, self.path) for line in common.inputs(task, self.path))
         if self.text is None:
             lines = common.inputs(task, self.path)
             return lines if self.path or task.reads_files else self._without_tabs(lines)
@@ -82,11 +104,13 @@ class Source:
         with source as lines:
             yield tabular.opened(lines, self.name, self.format, request)
 
-    def warn(self, number: int, status: str) -> None:
+    def warn(self, number: int, status: str, problem: str | None = None) -> None:
         """Say what could not be read of an input."""
         from regard.decoding.prediction import WARNED
 
-        if status in WARNED:
+        if problem:
+            streams.warn(problem)
+        elif status in WARNED:
             streams.warn(f"{self.name}:{number}: {WARNED[status]}")
 
 
@@ -99,18 +123,21 @@ def sources(
 
 
 def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
-    from regard.data import extended, readers
+    from regard.data import extended, media, readers
     from regard.recipe.parts import with_parts
 
     if given is None or given == "-":
         return Source(format="text" if format == "auto" else format)
     path = Path(given)
+    piped = f"; if it is a text: echo {quoted(given)} | {with_parts(verb, run)}"
+    whole = is_there(path) and (path.is_dir() or media.is_media(path))
+    if format == "auto" and (whole or media.is_inside(given)):
+        return Source(path, hint=piped)  # of which a run of texts says that it is none
     if is_there(path) or _looks_like_a_file(given):
         try:
             readers.check(path)
         except UserError as error:
-            piped = f"echo {quoted(given)} | {with_parts(verb, run)}"
-            raise UserError(f"{error}; if it is a text: {piped}") from None
+            raise UserError(f"{error}{piped}") from None
         if format == "auto":
             format = extended.SUFFIXES.get(readers.suffix(path)) or _found(path)
         return Source(path, format=format)
