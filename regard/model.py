@@ -270,7 +270,10 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
         settings = part.config if part else None
         some = AnyField(settings.example(config.dim) if isinstance(settings, Particular) else {})
         sizes = known.get(name)
-        fields[name] = some if sizes is None else {size: some[size] for size in sizes}
+        if isinstance(sizes, Mapping):
+            fields[name] = sizes
+        else:
+            fields[name] = some if sizes is None else {size: some[size] for size in sizes}
     # A field that is read and has outputs of its tokens is the one that is predicted.
     same = config.decoder is None and {"tokens", "outputs"} <= {*(known.get(reads) or ())}
     return Sizes(fields, reads=reads, writes=reads if same else "*written", shared=True)

@@ -29,6 +29,8 @@ class Draw:
     epoch: int = 0
     index: int = 0
     """The number of the batch in its epoch."""
+    learning: bool = False
+    """Whether a model learns from the batch: pictures and sounds are varied then alone."""
 
     def random(self, example: int) -> np.random.Generator:
         """For the example of this number, in whatever part of the batch it is."""
@@ -117,7 +119,7 @@ class Batches:
         batches = self.epoch(position.epoch)
         if position.index >= len(batches):
             raise UserError(f"{position}: the data has {len(batches):,} batches in that epoch")
-        draw = Draw(self._seed, position.epoch, position.index)
+        draw = Draw(self._seed, position.epoch, position.index, learning=True)
         return self._collate(batches[position.index][rows].tolist(), draw)
 
     def after(self, position: Position) -> Position:

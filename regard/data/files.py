@@ -131,7 +131,7 @@ def find(dataset: str, folder: str, name: str, key: str) -> Path:
         raise RecipeError(f"data.set: {error}") from error
     try:
         path = base / Path(name).expanduser()
-        there = path.is_file()
+        there = path.is_file() or path.is_dir()  # of a folder the reader says what it thinks
     except (RuntimeError, ValueError, OSError) as error:
         raise RecipeError(f"{key}: {shown(name)} is no path: {error}") from None
     if not there:

@@ -25,7 +25,7 @@ from regard.data.store import Column, Store, Writer
 from regard.data.writer import joined
 from regard.errors import RecipeError, UserError
 from regard.examples.raw import Block, Raw, keep
-from regard.fields import SEPARATOR, Example, Field, Flat, Row
+from regard.fields import Example, Field, Flat, Row
 
 Fields = Mapping[str, Any]
 """Of the form of `Field`, by the side's name: inputs first, then what is predicted."""
@@ -85,7 +85,7 @@ class Plan:
         fields = [*self.fields.values()]
         first, last = fields[0], fields[-1]
         return self.held_out.parts(
-            lambda: (first.keep(each.values[0]).replace(SEPARATOR, " ") for each in examples()),
+            lambda: (first.content(each.values[0]) for each in examples()),
             lambda: (last.keep(each.values[-1]) for each in examples()),
         )
 
@@ -198,7 +198,7 @@ class Plan:
         count = 0
         with Writer(place, part, _columns(fields)) as writer:
             left = writer.done  # rows that are written already: counted and reported again
-            for block in raw.blocks():
+            for block in raw.blocks(min(field.together for field in fields.values())):
                 flat = self._encoded(block, part, fields, by)
                 flat, used = self._admitted(flat, block, part, fields, report)
                 count += used

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,14 @@ class Block:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def __getitem__(self, number: int) -> Example:
+    @overload
+    def __getitem__(self, number: int) -> Example: ...
+    @overload
+    def __getitem__(self, number: slice) -> "Block": ...
+    def __getitem__(self, number: int | slice) -> "Example | Block":
+        if isinstance(number, slice):
+            columns = [column[number] for column in self.columns]
+            return Block(self.files[number], self.lines[number], columns)
         values = tuple(column[number] for column in self.columns)
         return Example(self.files[number], self.lines[number], values)
 
@@ -97,8 +104,13 @@ class Raw:
             return int(self._chosen.sum())
         return int(self._store.lengths("line").sum())
 
-    def blocks(self) -> Iterator[Block]:
-        """All of them, many at a time."""
+    def blocks(self, most: int = BLOCK) -> Iterator[Block]:
+        """All of them, many at a time, at most so many."""
+        for block in self._blocks():
+            for first in range(0, len(block), most):
+                yield block[first : first + most] if len(block) > most else block
+
+    def _blocks(self) -> Iterator[Block]:
         first = 0
         for row in self._store:
             lines, files = row["line"].tolist(), [self._files[n] for n in row["file"].tolist()]

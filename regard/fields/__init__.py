@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from regard.checks.findings import Finding, Kind
 from regard.checks.sides import Part, Where
 from regard.data.batching import Draw, Lengths
+from regard.data.labelled import Labelled, texts
+from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store
-from regard.data.writer import joined
+from regard.data.tables import Name
+from regard.data.writer import ROWS, joined
 from regard.errors import RecipeError
 
 __all__ = ["SEPARATOR", "Array", "Draw", "Example", "Field", "Flat", "Places", "Row"]
@@ -68,6 +71,10 @@ class Field(ABC):
     """Kinds of findings of its own: those of the package are in checks/findings.py."""
     readable: ClassVar[bool] = False
     """Whether a recipe may choose it for what a task reads; such a field is made by `of`."""
+    column: ClassVar[str] = "text"
+    """What the column of a table is called that holds its values, where a recipe says nothing."""
+    on_disk: ClassVar[bool] = False
+    """Whether a value is the path of a file: a picture, a sound."""
     distinctive: ClassVar[bool] = True
     """Whether examples with the same value are likely the same example: not so of labels."""
 
@@ -86,6 +93,26 @@ class Field(ABC):
     def parse(self, text: str) -> Any:
         """The value that a user, or a cell of a table, gives; ValueError says what is wrong."""
 
+    def cell(self, text: str, table: Path) -> Any:
+        """The value of a cell of a table that is in the data: what a run cannot learn from is a
+        ValueError here, so that it is reported by its line."""
+        return self.parse(text)
+
+    def labelled(
+        self,
+        paths: Sequence[Path],
+        columns: tuple[Name, ...],
+        policy: Policy,
+        report: Report,
+        *,
+        separator: str = "",
+        **layout: Any,
+    ) -> Iterator[Labelled]:
+        """Cells and labels of files of the data; see `data.labelled.texts`."""
+        return texts(
+            paths, columns or ("label", self.column), policy, report, separator=separator, **layout
+        )
+
     @abstractmethod
     def show(self, value: Any) -> str:
         """A value as a person reads it, in the form that `parse` takes."""
@@ -98,10 +125,15 @@ class Field(ABC):
         """The value of such a line."""
         return self.parse(line)
 
+    def content(self, value: Any) -> str:
+        """By what examples are held out: equal ones are never in two parts."""
+        return self.keep(value).replace(SEPARATOR, " ")
+
     @property
-    def size_names(self) -> Sequence[str] | None:
+    def size_names(self) -> Sequence[str] | Mapping[str, int] | None:
         """The words of `size`, so that a recipe whose input asks for another is refused before any
-        data is read; None of a field that cannot say."""
+        data is read; with their numbers, where the recipe alone decides them; None of a field that
+        cannot say."""
         return None
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
@@ -168,6 +200,11 @@ class Field(ABC):
     def suffices(self, store: Store, part: str, by: str) -> None:
         """Refuse a part of which nothing can be learnt or scored."""
         return
+
+    @property
+    def together(self) -> int:
+        """How many values are encoded together: fewer where a row is large."""
+        return ROWS
 
     def encode_flat(self, values: Sequence[Any]) -> dict[str, Flat]:
         """The arrays of all values, one after the other, for many values at once."""

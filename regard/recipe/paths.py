@@ -30,7 +30,7 @@ def from_here(key: str, value: Any) -> Any:
     if key in FILES and isinstance(value, list):
         return [from_here(key, each) if isinstance(each, str) else each for each in value]
     with suppress(OSError, ValueError):  # no path at all
-        if key in FILES and isinstance(value, str) and Path(value).is_file():
+        if key in FILES and isinstance(value, str) and value and Path(value).exists():
             return _resolved(key, value, Path())
     return value
 

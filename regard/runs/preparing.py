@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import tokenizers
 
 from regard import __version__
-from regard.data import catalogue, whole_file
+from regard.data import catalogue, media, whole_file
 from regard.errors import UserError
-from regard.recipe import checked, config
+from regard.recipe import checked, config, paths
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.train import lock, manifest
@@ -43,6 +43,8 @@ def note(recipe: Recipe, base_run: "Run | None") -> Table:
         "base_files": _hash(base_run.files) if base_run else "",
         "files": {
             str(path.absolute()): [path.stat().st_size, path.stat().st_mtime_ns]
+            if path.is_file()
+            else [*media.stamp(path)]
             for path in sources(recipe)
         },
     }
@@ -53,18 +55,19 @@ def _hash(value: Any) -> str:
 
 
 def sources(recipe: Recipe) -> list[Path]:
-    """The files that a recipe names, whatever the keys: of its data, of pretrained vectors."""
+    """The files that a recipe names, whatever the keys: of its data, of pretrained vectors; also
+    folders of data, such as those of classes."""
     parts = config.flat(recipe.task) | config.flat(recipe.model)
     base = Path(parts.get("data.folder", ""))
     with suppress(UserError):  # the task says so, when it reads the data
         base = catalogue.find(parts["data.set"]) if parts.get("data.set") else base
     found: dict[Path, None] = {}
-    values = (value if isinstance(value, list) else [value] for value in parts.values())
-    for name in (each for row in values for each in row if isinstance(each, str) and each):
-        with suppress(OSError, ValueError, RuntimeError):  # no path at all
-            path = base / Path(name).expanduser()
-            if path.is_file():
-                found[path] = None
+    for key, value in parts.items():
+        for name in value if isinstance(value, list) else [value]:
+            with suppress(OSError, ValueError, RuntimeError, TypeError):  # no path at all
+                path = base / Path(name).expanduser()
+                if name and (path.is_file() or (key in paths.FILES and path.is_dir())):
+                    found[path] = None
     return list(found)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.files import called
+from regard.data.media import CUT
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
@@ -238,9 +239,10 @@ def parsed_cell(
 ) -> Any | None:
     """The value of a cell of a table; None, with a report, of one that is none and is left out."""
     try:
-        return field.parse(cell)
+        return field.cell(cell, path)
     except ValueError as error:
-        found = Finding(path, line, str(error), excerpt(cell))
+        shown = excerpt(cell, width=CUT) if field.on_disk else excerpt(cell)
+        found = Finding(path, line, str(error), shown)
         if policy.broken == "refuse":
             raise UserError(str(found)) from None
         report.add(found)

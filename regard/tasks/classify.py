@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.held_out import ByLabel
-from regard.data.labelled import texts
 from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
 from regard.errors import RecipeError
@@ -86,7 +85,7 @@ def check(recipe: Recipe) -> None:
 def plan(config: Config) -> Plan:
     """Texts (or what else has labels) and labels, as a table has them."""
     source = chosen_field("source", config.source, config)
-    fields = {"text": source, "label": labels.Field("labels", config.labels)}
+    fields = {source.column: source, "label": labels.Field("labels", config.labels)}
     read = partial(_read, config, source)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
 
@@ -97,7 +96,8 @@ def _read(
     """The examples of a part's own files."""
     data, between = config.data, config.labels.between
     paths = data.paths(part)
-    for row in texts(paths, data.columns, policy, report, separator=between, **data.layout):
+    how = {"separator": between, **data.layout}
+    for row in source.labelled(paths, data.columns, policy, report, **how):
         value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))
@@ -106,12 +106,13 @@ def _read(
 class Task(FolderTask):
     """Classification whose tokenizer, labels and stores lie in a run's folder."""
 
-    said, usual_columns = "label", {"label": "label", "text": "text"}
+    said = "label"
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config, folder, plan(config))
         self.source, self.target = self.fields.values()
         self.names: tuple[str, ...] = self.target.labels.names
+        self.usual_columns = {"label": "label", self.source.column: self.source.column}
         self.several = config.labels.kind == "several"
         self.sizes = sizes_of(self.fields, "source", "labels")
         self._weights = self._balance() if config.labels.weights == "balanced" else None
