@@ -200,6 +200,13 @@ class Input(Protocol):
 
 
 @runtime_checkable
+class Subsamples(Protocol):
+    """An input that makes one position of several that a field has: of so many frames of sound."""
+
+    factor: int
+
+
+@runtime_checkable
 class Particular(Protocol):
     """The Config of a part that reads fields of certain sizes alone."""
 
@@ -330,7 +337,8 @@ class Head(Protocol):
     """Turns hidden vectors into logits when somebody wants them, or into loss terms."""
 
     predicts: ClassVar[str]
-    """tokens, labels, tags or numbers: a task takes a head that predicts what the task does."""
+    """tokens, labels, tags, numbers or paths (of tokens and blanks): a task takes a head that
+    predicts what the task does."""
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]: ...
 

@@ -65,7 +65,7 @@ def _mixed(file: soundfile.SoundFile, most: int, max_seconds: float) -> Samples:
 
 
 def _cut_off(content: bytes) -> bool:
-    """Whether a wav file has fewer bytes of samples than it says; libsndfile reads on in silence."""
+    """Whether a wav file has fewer bytes of samples than it says: libsndfile does not mind."""
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
         return False
     place = 12

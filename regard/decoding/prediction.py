@@ -5,7 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from regard.data.files import called
+from regard.data.readers import excerpt
 from regard.data.tokenizers import Tokenizer
+from regard.errors import UserError
 from regard.metrics import perplexity
 from regard.search import Hypothesis
 
@@ -52,6 +55,8 @@ class Prediction:
     """Spans that tags such as B-PER and I-PER mark: label, start, end, text."""
     alignment: list[int] = field(default_factory=list)
     """For each token, which of the input's tokens it looked at most."""
+    times: list[tuple[float, float]] = field(default_factory=list)
+    """Of each token that was heard, when it begins and ends, in seconds."""
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     """The n best, the first included, if more than one was asked for."""
     probabilities: dict[str, float] = field(default_factory=dict)
@@ -106,3 +111,16 @@ def scored(log_probs: Sequence[float], **details: Any) -> dict[str, Any]:
         **details,
         "log_probs": log_probs,
     }
+
+
+def parsed(field: Any, texts: Sequence[str], numbers: Sequence[int] | None = None) -> list[Any]:
+    """The values that a user gives, each called by its number, from 0, where it is none."""
+    found = []
+    for n, text in zip(numbers or range(len(texts)), texts, strict=True):
+        try:
+            found.append(field.parse(text))
+        except ValueError as error:
+            raise UserError(
+                f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
+            ) from None
+    return found

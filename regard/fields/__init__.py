@@ -219,6 +219,10 @@ class Field(ABC):
         cut already."""
         return {name: row[name] for name in self.columns}
 
+    def length(self, row: Row) -> int:
+        """Positions of one row, as batches count them."""
+        return len(row[self.name])
+
     def lengths(self, store: Store) -> Lengths | None:
         """Positions of each stored row as a model reads it; None of a field that has none."""
         return store.lengths(self.name)
@@ -243,6 +247,7 @@ class Field(ABC):
         """Which positions belong together, such as those of a word: from, up to."""
         return [(n, n + 1) for n in range(len(self.positions(row)))]
 
-    def status(self, row: Row, longest: int) -> str:
-        """How a row could be read: ok, cut, or unknown."""
-        return "cut" if len(row[self.name]) > longest else "ok"
+    def status(self, row: Row, longest: int, *, strict: bool = False) -> str:
+        """How a row could be read: ok, cut, or unknown, if nothing of it is known; `strict`: if
+        anything of it is not."""
+        return "cut" if self.length(row) > longest else "ok"

@@ -39,7 +39,8 @@ class Config:
 class Input(nn.Module):
     """frames (B, T, M) ↦ vectors (B, ⌈T / 2ⁿ⌉, D) of n convolutions:
 
-        y_{t,m} = relu(b + Σ_{i,j ∈ {−1,0,1}} W_{ij} x_{2t+i, 2m+j}),    z_t = V [y_{t,1}; y_{t,2}; …]
+        y_{t,m} = relu(b + Σ_{i,j ∈ {−1,0,1}} W_{ij} x_{2t+i, 2m+j})
+        z_t = V [y_{t,1}; y_{t,2}; …]
 
     x is zero beyond the ends of its sound and of the bands, so padding changes nothing. What the
     convolutions leave of the bands is folded into the channels.
@@ -49,7 +50,7 @@ class Input(nn.Module):
         self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
-        self.field, bands = size.name, size["mels"]
+        self.field, bands, self.factor = size.name, size["mels"], config.factor
         inputs = [1] + [config.channels] * (config.convolutions - 1)
         self.filters = nn.ModuleList(
             nn.Conv2d(each, config.channels, 3, stride=2, padding=1) for each in inputs

@@ -16,6 +16,7 @@ bonus · |y|: shallow fusion.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 from typing import Annotated, NamedTuple
 
@@ -182,5 +183,4 @@ def align(table: Table, tokens: Sequence[int]) -> list[tuple[int, int]]:
 
 def needed(tokens: Sequence[int]) -> int:
     """How many frames a text needs: one for each token, and a blank between equal ones."""
-    pairs = zip(tokens, tokens[1:], strict=False)
-    return len(tokens) + sum(a == b for a, b in pairs)
+    return len(tokens) + sum(a == b for a, b in pairwise(tokens))

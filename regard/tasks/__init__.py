@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from regard.data.files import called
 from regard.data.media import CUT
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
-from regard.decoding.prediction import Prediction as Prediction
+from regard.decoding.prediction import Prediction as Prediction, parsed as parsed
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored
@@ -24,6 +23,7 @@ from regard.recipe.values import shown
 from regard.tasks._checks import (
     check_head as check_head,
     check_positions as check_positions,
+    check_search as check_search,
     check_spelling as check_spelling,
     check_written as check_written,
 )
@@ -219,19 +219,6 @@ def chosen_field(name: str, part: Part, task: Any) -> Field:
     """What a task reads, where a section of the recipe chooses it."""
     made: Field = module("fields", part.kind).Field.of(name, part.config, task)
     return made
-
-
-def parsed(field: Field, texts: Sequence[str], numbers: Sequence[int] | None = None) -> list[Any]:
-    """The values that a user gives, each called by its number, from 0, where it is none."""
-    found = []
-    for n, text in zip(numbers or range(len(texts)), texts, strict=True):
-        try:
-            found.append(field.parse(text))
-        except ValueError as error:
-            raise UserError(
-                f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
-            ) from None
-    return found
 
 
 def parsed_cell(
