@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data import extended, readers
+from regard.data import extended, media, readers
 from regard.data.dialogues import MESSAGES
 from regard.data.extended import Column, Request, Row, Table
 from regard.data.extended_rows import Objects, opened as opened
@@ -84,16 +84,17 @@ def predict(
         keys = ["words", said, *more]
 
     def answer(rows: list[tuple[Any, ...]], first: int) -> list[Answer]:
-        texts = [_shown(predictor, row)[0] for row in rows]
+        texts = [_shown(predictor, row, table)[0] for row in rows]
         given: Any = {} if prefix is None else {"prefixes": [prefix] * len(texts)}
         found = predictor.predictions(texts, first=first, details=details, **given, **options)
-        return [Answer(cells(each), WARNED.get(each.status, "")) for each in found]
+        return [Answer(cells(each), each.problem or WARNED.get(each.status, "")) for each in found]
 
     def cells(found: Prediction) -> dict[str, Any]:
         known: dict[str, Any] = {said: value(found), "words": found.source}
         known |= {"offsets": found.offsets, "entities": found.entities}
         if not details:
-            return {key: None if found.status == "empty" else known[key] for key in keys}
+            nothing = found.status in ("empty", "broken")
+            return {key: None if nothing else known[key] for key in keys}
         twice = HIDDEN | ({"tokens"} if known[said] == found.tokens else set())
         more = {key: each for key, each in found.as_dict().items() if key not in twice}
         return {key: known[key] for key in keys} | more | dict(mark or {})
@@ -117,7 +118,7 @@ def score(
     keys = [*LIKELIHOOD[:2], *LIKELIHOOD[2:][: len(predictor.sides) == 1]]
 
     def answer(rows: list[tuple[Any, ...]], first: int) -> list[Answer]:
-        sides = [*zip(*(_shown(predictor, row) for row in rows), strict=True)]
+        sides = [*zip(*(_shown(predictor, row, table) for row in rows), strict=True)]
         found = []
         for result in predictor.score(*map(list, sides)):
             each(result)
@@ -132,16 +133,15 @@ def _text(prediction: Prediction) -> str:
     return prediction.text
 
 
-def _shown(predictor: Predictor, row: tuple[Any, ...]) -> list[str]:
+def _shown(predictor: Predictor, row: tuple[Any, ...], table: Table) -> list[str]:
     """The cells of a row as the task reads them: words that come apart already as a text."""
     fields = predictor.task.fields.values()
-    return [
-        cell if isinstance(cell, str) else _text_of(field, cell)
-        for cell, field in zip(row, fields, strict=False)
-    ]
+    return [_text_of(field, cell, table) for cell, field in zip(row, fields, strict=False)]
 
 
-def _text_of(field: Any, cell: list[Any]) -> str:
+def _text_of(field: Any, cell: str | list[Any], table: Table) -> str:
+    if isinstance(cell, str):
+        return media.located(cell, Path(table.name)) if field.on_disk else cell
     if isinstance(field, dialogue.Prompt):
         return json.dumps(cell, ensure_ascii=False)
     shown: str = field.show(cell)

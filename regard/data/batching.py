@@ -36,6 +36,25 @@ class Draw:
         """For the example of this number, in whatever part of the batch it is."""
         return np.random.Generator(np.random.PCG64([self.seed, self.epoch, self.index, example]))
 
+    def uniform(self, examples: Sequence[int], count: int) -> NDArray[np.float64]:
+        """(N, count): so many numbers from 0 up to 1 for each of the examples, whatever others are
+        with them; many times as fast as a generator for each."""
+        places = np.asarray(examples, np.uint64)[:, None] * np.uint64(count)
+        places = places + np.arange(count, dtype=np.uint64)
+        key = np.random.SeedSequence([self.seed, self.epoch, self.index]).generate_state(
+            1, np.uint64
+        )
+        mixed = _mixed(_mixed(places + key) ^ key)
+        return (mixed >> np.uint64(11)) * 2.0**-53
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele et al. 2014): neighbouring numbers become unlike ones."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
 
 Collate = Callable[[Sequence[int], Draw], Batch]
 """The batch of the examples that have these numbers."""

@@ -78,7 +78,8 @@ class Config:
 
 def log_mel(samples: Samples, config: Config) -> Frames:
     """log max(E, 10⁻¹⁰) of each frame and band (T, M)."""
-    return np.log(np.maximum(power(samples, config), FLOOR))
+    found: Frames = np.log(np.maximum(power(samples, config), FLOOR))
+    return found
 
 
 def power(samples: Float[Any, " N"], config: Config) -> Float[Any, "T M"]:
@@ -104,13 +105,14 @@ def hann(size: int) -> NDArray[np.float32]:
 def filters(config: Config) -> NDArray[np.float32]:
     """F (K, M): triangles between the edges f₀ < f₁ < …, which are equally far apart in mel; that
     of band m rises from f_m to f_{m+1}, falls to f_{m+2} and has an area of 1."""
-    ends = mel(np.array([config.low, config.top], np.float64), config.scale)
-    edges = hertz(np.linspace(*ends, config.mels + 2), config.scale)
+    low, high = mel(np.array([config.low, config.top], np.float64), config.scale)
+    edges = hertz(np.linspace(float(low), float(high), config.mels + 2), config.scale)
     bins = np.fft.rfftfreq(config.size, 1 / config.rate)[:, None]
     rising = (bins - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins) / (edges[2:] - edges[1:-1])
     area = 2 / (edges[2:] - edges[:-2])
-    return (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
+    found: NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling)) * area
+    return found.astype(np.float32)
 
 
 def mel(frequency: Float[Any, "*N"], scale: Scale) -> Float[Any, "*N"]:
@@ -132,6 +134,5 @@ def hertz(mels: Float[Any, "*N"], scale: Scale) -> Float[Any, "*N"]:
 def whisper(frames: Frames) -> Frames:
     """As Whisper has them (Radford et al. 2023): log₁₀, nothing more than 8 below the highest,
     and brought to about −1 … 1."""
-    found = frames / np.float32(np.log(10))
-    found = np.maximum(found, found.max() - 8)
-    return (found + 4) / 4
+    found: Frames = frames / np.float32(np.log(10))
+    return (np.maximum(found, found.max() - np.float32(8)) + np.float32(4)) / np.float32(4)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data import parquet
+from regard.data import parquet, pictures
 from regard.data.labelled import Labelled, texts
 from regard.data.readers import Finding, Policy, Report, forbidden, suffix
 from regard.data.tables import Name
@@ -24,6 +24,16 @@ LITTER = ("thumbs.db", "desktop.ini")
 """What systems leave in folders; so are names that begin with a point."""
 CUT = 4096
 """Characters of a path that are shown: no path has more."""
+
+
+SUFFIXES = {*pictures.SUFFIXES}
+"""How names of such files end."""
+
+
+def is_media(path: Path) -> bool:
+    """Whether a file is such a one by its name, or a place in a container that is there."""
+    inside = split(str(path))[1] is not None and split(str(path))[0].is_file()
+    return inside or path.suffix.lower() in SUFFIXES
 
 
 def split(place: str) -> tuple[Path, int | None]:

@@ -94,4 +94,4 @@ def whole(samples: Samples) -> NDArray[np.int16]:
 
 def real(samples: NDArray[np.int16]) -> Samples:
     """−1 … 1 again."""
-    return samples.astype(np.float32) / FULL
+    return samples.astype(np.float32) / np.float32(FULL)

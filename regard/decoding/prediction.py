@@ -9,6 +9,7 @@ from regard.data.files import called
 from regard.data.readers import excerpt
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
+from regard.fields import Row
 from regard.metrics import perplexity
 from regard.search import Hypothesis
 
@@ -40,7 +41,10 @@ class Prediction:
     """What was predicted; empty for an empty input, if the task needs one."""
     status: str = "ok"
     """ok; empty (nothing came in); cut (the input was too long); capped (no end was reached);
-    unknown (the input has what the model has never seen); unmasked (it has nothing to fill in)."""
+    unknown (the input has what the model has never seen); unmasked (it has nothing to fill in);
+    broken (it is a file that cannot be read)."""
+    problem: str | None = None
+    """What is wrong with a file that cannot be read."""
     score: float = 0.0
     """log-probability, normalised by length as the search says."""
     tokens: list[str] = field(default_factory=list)
@@ -124,3 +128,27 @@ def parsed(field: Any, texts: Sequence[str], numbers: Sequence[int] | None = Non
                 f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
             ) from None
     return found
+
+
+def readable(
+    field: Any, inputs: Sequence[str], numbers: Sequence[int], first: int = 0
+) -> tuple[dict[int, Row], dict[int, str]]:
+    """The rows of the inputs that have these numbers; and of files that cannot be read, which spoil
+    no others, what is wrong with them."""
+    if not field.on_disk:
+        values = parsed(field, [inputs[n] for n in numbers], [first + n for n in numbers])
+        return dict(zip(numbers, field.encode(values), strict=True)), {}
+    rows, problems = {}, {}
+    for n in numbers:
+        try:
+            [rows[n]] = field.encode([field.parse(inputs[n])])
+        except ValueError as error:
+            problems[n] = f"{inputs[n]}: {error}"
+        except UserError as error:
+            problems[n] = str(error)
+    return rows, problems
+
+
+def nothing(problem: str | None = None) -> Prediction:
+    """The output of an empty input, or of one that cannot be read."""
+    return Prediction(text="", status="broken" if problem else "empty", problem=problem)

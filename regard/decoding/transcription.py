@@ -9,7 +9,7 @@ import torch
 
 from regard.data.batching import by_length
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import Prediction, parsed
+from regard.decoding.prediction import Prediction, nothing, parsed, readable
 from regard.examples import stored
 from regard.fields import Row, text
 from regard.heads import ctc as heads
@@ -60,20 +60,22 @@ class Transcriber:
         model.eval()
         config = search.config if search.kind == "ctc" else ctc.Config()
         full = [n for n, line in enumerate(inputs) if line.strip()]
-        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
-        rows = dict(zip(full, self.source.encode(values), strict=True))
-        order = sorted(full, key=lambda n: (self.source.length(rows[n]), n))
+        rows, problems = readable(self.source, inputs, full, first)
+        order = sorted(rows, key=lambda n: (self.source.length(rows[n]), n))
         batches = [order[start : start + batch] for start in range(0, len(order), batch)]
 
         def predicted(ids: list[int]) -> list[Prediction]:
             with threads_for(model, len(ids)):
                 tables = self.tables(model, [rows[n] for n in ids])
-            return [self._prediction(table, config, factor_of(model)) for table in tables]
+            return [
+                self._prediction(inputs[n], table, config, factor_of(model))
+                for n, table in zip(ids, tables, strict=True)
+            ]
 
         done = parallel_batches(predicted, batches, model.device)
         found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
-            yield found.get(n, Prediction(text="", status="empty"))
+            yield found[n] if n in found else nothing(problems.get(n))
 
     def tables(self, model: Model, rows: Sequence[Row]) -> list[Table]:
         """log p (T, V) of all outputs at the positions of each row; never of what no text has."""
@@ -89,7 +91,7 @@ class Transcriber:
         lengths = memory.mask.sum(1).tolist()
         return [table[:length] for table, length in zip(found, lengths, strict=True)]
 
-    def _prediction(self, table: Table, config: ctc.Config, factor: int) -> Prediction:
+    def _prediction(self, place: str, table: Table, config: ctc.Config, factor: int) -> Prediction:
         best = ctc.search(table, config, self.follow)
         by, tokens = self.target.tokenizer, best[0].tokens
         texts = [by.decode(each.tokens) for each in best]
@@ -102,6 +104,7 @@ class Transcriber:
             text=texts[0],
             score=best[0].score,
             tokens=by.pieces(tokens),
+            source=[place],
             log_probs=[
                 float(table[first:end, token].max())
                 for token, (first, end) in zip(tokens, spans, strict=False)

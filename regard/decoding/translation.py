@@ -11,7 +11,14 @@ from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.choices import Choices
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import Prediction, parsed, scored, written
+from regard.decoding.prediction import (
+    Prediction,
+    nothing,
+    parsed,
+    readable,
+    scored,
+    written,
+)
 from regard.errors import RecipeError, UserError
 from regard.examples import stored
 from regard.fields import Row, text
@@ -102,12 +109,11 @@ class Translator:
             raise RecipeError(f"length: {length} must be ≥ 1")
         check_choices(self.choices is not None, search, length)
         full = [n for n, line in enumerate(inputs) if line.strip()]
-        whole = self.read([inputs[n] for n in full], [first + n for n in full])
-        rows = dict(zip(full, whole, strict=True))
+        rows, problems = readable(self.source, inputs, full, first)
         forced = self.target.tokenizer.encode(prefixes) if prefixes else [[] for _ in inputs]
         for prefix in filter(None, forced):
             check_written_length("prefix: it", prefix, model)
-        order = sorted(full, key=lambda n: (self.source.length(rows[n]), n))
+        order = sorted(rows, key=lambda n: (self.source.length(rows[n]), n))
         # An engine makes its own batches.
         size = batch if finder is None else max(1, len(order))
         batches = [order[start : start + size] for start in range(0, len(order), size)]
@@ -131,11 +137,11 @@ class Translator:
         done = parallel_batches(predicted, batches, model.device)
         found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
-            yield found.get(n, Prediction(text="", status="empty"))
+            yield found[n] if n in found else nothing(problems.get(n))
 
-    def read(self, inputs: Sequence[str], numbers: Sequence[int] | None = None) -> list[Row]:
+    def read(self, inputs: Sequence[str]) -> list[Row]:
         """The rows of what a user gives, whole."""
-        found: list[Row] = self.source.encode(parsed(self.source, inputs, numbers))
+        found: list[Row] = self.source.encode(parsed(self.source, inputs))
         return found
 
     def cut(self, row: Row) -> Row:

@@ -6,6 +6,7 @@ frames are made where a batch is, once these are drawn.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ import numpy as np
 from regard.checks import audio as checks
 from regard.checks.findings import Finding
 from regard.checks.sides import Part
-from regard.data import log_mel, media, sound, sound_variation
+from regard.data import catalogue, log_mel, media, sound, sound_variation
 from regard.data.band_standard import BandStandard
 from regard.data.batching import Lengths
 from regard.data.labelled import Labelled
@@ -42,7 +43,7 @@ class Config:
     """The most bytes that its file may have."""
     features: log_mel.Config = field(default_factory=log_mel.Config)
     """The frames that a model reads."""
-    normalize: Literal["utterance", "training", "whisper", "none"] = "utterance"
+    normalise: Literal["utterance", "training", "whisper", "none"] = "utterance"
     """Each band of a sound to mean 0 and deviation 1 over its own frames, or over those of the
     training part; as Whisper does; or not at all."""
     augment: sound_variation.Config = field(default_factory=sound_variation.Config)
@@ -57,6 +58,8 @@ class Field(Base):
     config: Config
     folder: str = ""
     """Where files are that are not beside their table."""
+    of_table: str = "audio"
+    """The column of Parquet that holds sounds."""
     learnt: BandStandard | None = None
     readable = True
     on_disk = True
@@ -64,16 +67,24 @@ class Field(Base):
 
     @classmethod
     def of(cls, name: str, config: Config, task: Any) -> "Field":
-        return cls(name, config, task.data.folder)
+        data = task.data
+        folder = data.folder
+        with suppress(UserError):  # who reads the data says so
+            folder = str(catalogue.find(data.set)) if data.set else folder
+        return cls(name, config, folder, str(data.columns[0]) if data.columns else cls.column)
 
     # One sound
 
     def parse(self, text: str) -> str:
-        self.recorded(text)
-        return text
+        """A place that is there; what is in it shows when it is encoded."""
+        path, _ = media.split(text.strip())
+        media.check(path)
+        return text.strip()
 
     def cell(self, text: str, table: Path) -> str:
-        return self.parse(text)
+        place = media.located(text, table, self.folder)
+        self.recorded(place)
+        return place
 
     def kept(self, line: str) -> str:
         return line
@@ -82,12 +93,15 @@ class Field(Base):
         return value
 
     def content(self, value: str) -> str:
-        return hashlib.sha256(media.contents(value, self.config.max_bytes, self.column)).hexdigest()
+        """A digest: the same file under another name is the same."""
+        return hashlib.blake2b(self._bytes(value), digest_size=16).hexdigest()
+
+    def _bytes(self, place: str) -> bytes:
+        return media.contents(place, self.config.max_bytes, self.of_table)
 
     def recorded(self, place: str) -> sound.Recorded:
         """The sound at a place, as it was recorded."""
-        content = media.contents(place, self.config.max_bytes, self.column)
-        return sound.read(content, self.config.max_seconds)
+        return sound.read(self._bytes(place), self.config.max_seconds)
 
     def samples(self, place: str) -> sound.Samples:
         """The same at the model's rate."""
@@ -111,10 +125,6 @@ class Field(Base):
         how = {"folder": self.folder, "separator": separator, **layout}
         return media.labelled(paths, columns, policy, report, **how)
 
-    def located(self, cell: str, table: Path) -> str:
-        """The place that a cell of a table names."""
-        return media.located(cell, table, self.folder)
-
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         return checks.check(parts, self.recorded, self.config.features)
 
@@ -125,7 +135,7 @@ class Field(Base):
 
     @property
     def _learns(self) -> bool:
-        return self.config.normalize == "training"
+        return self.config.normalise == "training"
 
     def fit(self, values: Iterable[str]) -> "Field":
         if not self._learns:
@@ -192,7 +202,7 @@ class Field(Base):
         return found
 
     def _normalised(self, frames: log_mel.Frames) -> log_mel.Frames:
-        match self.config.normalize:
+        match self.config.normalise:
             case "utterance":
                 return (frames - frames.mean(0)) / (frames.std(0) + np.float32(STEADY))
             case "training":

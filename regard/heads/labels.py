@@ -62,17 +62,18 @@ class Head(nn.Module):
     def loss(
         self,
         hidden: Float[Tensor, "B S D"],
-        targets: Int[Tensor, "B"] | Bool[Tensor, "B C"],
+        targets: Int[Tensor, "B"] | Bool[Tensor, "B C"] | Float[Tensor, "B C"],
         mask: Bool[Tensor, "B S"],
         weights: Float[Tensor, "C"] | None = None,
     ) -> Terms:
         """What is trained, smoothed and weighted by class, and −log p of the targets.
 
-        Numbers as targets say that a text has one label, truth values that each label is a
-        question of its own; a class's weight is then that of the answer yes.
+        Numbers as targets say that a text has one label, probabilities (B, C) that it has one of
+        several, as mixed pictures have; truth values that each label is a question of its own; a
+        class's weight is then that of the answer yes.
         """
         logits = self.logits(self.pool(Sequence(hidden, mask)))
-        if targets.ndim == 1:
+        if targets.dtype != torch.bool:
             smoothed = F.cross_entropy(
                 logits, targets, weights, reduction="none", label_smoothing=self.smoothing
             )

@@ -5,8 +5,10 @@ They stand in a file beside the task's own, tasks/classify.toml beside tasks/cla
     [all.train]             for every recipe of the task
     [character.model]       where the tokenizer is of this kind
     [dialogue.search]       where the task's `unit` is this one
+    [image.model]           where what is read is of this kind of field
     [rnn.train.optimizer]   where the encoder is of this kind (the decoder, where there is none)
     [rnn-character.batch]   where both are
+    [rnn-image.train]       where the encoder and the field are of these kinds
     [finetune.train]        where the model begins with the weights of a run (model.weights)
     [rnn-finetune.train]    where it does, and is of this kind
     [fits]                  the values of other keys that a default needs
@@ -79,14 +81,14 @@ def _laid(table: Table, task: ModuleType) -> Table:
     tables = of(task)
     kinds = {part: {"kind": kind} for part, kind in task.PARTS.items() if isinstance(kind, str)}
     laid: Table = {"model": kinds}
-    cuts = _name(table, "tokenizer.kind")
-    for name in ("all", cuts, _name(table, "unit")):
+    cuts, reads = _name(table, "tokenizer.kind"), _name(table, "source.kind")
+    for name in ("all", cuts, _name(table, "unit"), reads):
         _lay(laid, copy.deepcopy(tables.get(name, {})))
     if main := main_part(task):
         kind = _name(table, f"model.{main}.kind") or _name(laid, f"model.{main}.kind")
         _lay(laid, {"model": {main: {"kind": kind}}})
         tuned = [FINETUNE, f"{kind}-{FINETUNE}"] if _name(table, "model.weights") else []
-        for name in (kind, f"{kind}-{cuts}", *tuned):
+        for name in (kind, f"{kind}-{cuts}", f"{kind}-{reads}", *tuned):
             _lay(laid, copy.deepcopy(tables.get(name, {})))
     for key, needs in (FITS | _file(task).get("fits", {})).items():
         if any(_get(table, other) not in (None, *values) for other, values in needs.items()):

@@ -144,8 +144,7 @@ class _Model:
 
     def _log_prob(self, prefix: Prefix) -> float:
         if prefix not in self._sums:  # all but its last token has been in the beam
-            *before, token = prefix
-            before = tuple(before)
+            before, token = prefix[:-1], prefix[-1]
             self._sums[prefix] = self._sums[before] + float(self._chances[before][token])
         return self._sums[prefix]
 

@@ -9,7 +9,11 @@ from regard.data.media import CUT
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
-from regard.decoding.prediction import Prediction as Prediction, parsed as parsed
+from regard.decoding.prediction import (
+    Prediction as Prediction,
+    parsed as parsed,
+    readable as readable,
+)
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored

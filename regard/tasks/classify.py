@@ -1,6 +1,6 @@
 """Classify: seq2vec. A label for each text, or any number of them; or for whatever else is read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from regard import plots
 from regard.data import batching, files, tokenizers
@@ -35,10 +36,11 @@ from regard.tasks import (
     chosen_field,
     parsed,
     parsed_cell,
+    readable,
     sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Carry, Terms
+from regard.types import Batch, Carry, FieldSize, FixedLength, NoSize, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 
@@ -77,9 +79,20 @@ def check(recipe: Recipe) -> None:
     config.held_out.check(config.data)
     check_head(recipe, "labels")
     check_spelling(recipe)
-    longest = config.data.max_length
-    why = f"data.max_length = {longest} and the tokens at both ends ask"
-    check_positions(recipe, "encoder", longest + 2, why)
+    source = chosen_field("source", config.source, config)
+    reads, longest = recipe.model.input, config.data.max_length
+    if isinstance(source.size_names, Mapping) and isinstance(reads.config, FixedLength):
+        size = FieldSize(source.name, source.size_names)
+        try:
+            most = reads.config.fixed_length(size)
+        except NoSize:
+            return  # the model says what does not fit
+        except RecipeError as error:
+            raise RecipeError(f"model.input.{error}") from None
+        check_positions(recipe, "encoder", most, "what is read asks")
+    else:
+        why = f"data.max_length = {longest} and the tokens at both ends ask"
+        check_positions(recipe, "encoder", longest + 2, why)
 
 
 def plan(config: Config) -> Plan:
@@ -133,7 +146,15 @@ class Task(FolderTask):
         assert memory is not None
         head: Any = model.head
         weights = None if self._weights is None else self._weights.to(model.device)
-        return head.loss(memory.states, batch["labels"], memory.mask, weights), None
+        return head.loss(memory.states, self._targets(batch), memory.mask, weights), None
+
+    def _targets(self, batch: Batch) -> torch.Tensor:
+        """Labels; where pictures are mixed, the probabilities λ y + (1 − λ) y′ of both labels."""
+        share = batch.tensors.get(f"{self.source.name}_share")
+        if share is None:
+            return batch["labels"]
+        truth = functional.one_hot(batch["labels"], len(self.names)).to(share.dtype)
+        return truth * share[:, None] + truth.roll(-1, 0) * (1 - share[:, None])
 
     def _logits(self, model: Model, rows: Sequence[Row], batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
@@ -196,17 +217,24 @@ class Task(FolderTask):
     ) -> tuple[NDArray[np.float64], list[Prediction]]:
         """Logits, NaN for an empty text, and predictions."""
         longest, full = self.config.data.max_length, [n for n, x in enumerate(inputs) if x.strip()]
-        values = parsed(self.source, [inputs[n] for n in full], [first + n for n in full])
-        rows = self.source.encode(values)
         logits = np.full((len(inputs), len(self.names)), np.nan)
-        logits[full] = self._logits(model, [self.source.cut(row, longest) for row in rows], batch)
         outputs = [Prediction(text="", status="empty")] * len(inputs)
-        for n, row in zip(full, rows, strict=True):
-            status = self.source.status(row, longest)
-            outputs[n] = self._prediction(row, logits[n : n + 1], status)
+        most = max(batch, self.source.together)
+        for chunk in (full[n : n + most] for n in range(0, len(full), most)):
+            rows, problems = readable(self.source, inputs, chunk, first)
+            cut = [self.source.cut(row, longest) for row in rows.values()]
+            logits[[*rows]] = self._logits(model, cut, batch)
+            for n, row in rows.items():
+                status = self.source.status(row, longest)
+                pieces = [inputs[n]] if self.source.on_disk else self.source.pieces(row)
+                outputs[n] = self._prediction(pieces, logits[n : n + 1], status)
+            for n, problem in problems.items():
+                outputs[n] = Prediction(text="", status="broken", problem=problem)
         return logits, outputs
 
-    def _prediction(self, row: Row, logits: NDArray[np.float64], status: str) -> Prediction:
+    def _prediction(
+        self, pieces: list[str], logits: NDArray[np.float64], status: str
+    ) -> Prediction:
         judged = Judged(logits, [], self.several)
         [chosen], [chances] = judged.chosen(), judged.log_probs()
         names = [self.names[n] for n in chosen]
@@ -216,7 +244,7 @@ class Task(FolderTask):
             score=-replace(judged, truth=[chosen]).nll(),
             tokens=names,
             log_probs=chances[chosen].tolist(),
-            source=self.source.pieces(row),
+            source=pieces,
             probabilities=dict(zip(self.names, np.exp(chances).tolist(), strict=True)),
         )
 

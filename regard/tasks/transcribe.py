@@ -137,8 +137,7 @@ def _read(
     data, paths = config.data, tuple(config.data.paths(part))
     columns = data.columns or (source.column, "text")
     for line, (cell, said) in parallel(paths, columns, policy, report, **data.layout):
-        place = source.located(cell, paths[0])
-        value = parsed_cell(source, place, paths[0], line, policy, report)
+        value = parsed_cell(source, cell, paths[0], line, policy, report)
         if value is not None:
             yield Example(paths, line, (value, said))
 

@@ -75,8 +75,9 @@ def predict(
 ) -> None:
     """Predict for a text, for each line of a file or of standard input, or for each row of a table.
 
-    One line out for each line in. A table (TSV, CSV, JSONL) comes out as it came in, with a column
-    added: label, tags, translation, continuation, or predicted_label where that is there already.
+    One line out for each line in; of a folder of pictures, each with its path. A table (TSV, CSV,
+    JSONL) comes out as it came in, with a column added: label, tags, translation, continuation, or
+    predicted_label where that is there already.
 
     Examples:
       regard predict runs/mine "a dog runs ."
@@ -93,6 +94,7 @@ def predict(
       regard predict runs/imdb-mlm "this movie was [MASK] ." --top 10
       regard predict runs/chat "What is 2 + 3?"
       regard predict runs/etth1-linear series.csv > forecast.csv
+      regard predict runs/mnist-vit digit.png
 
     Args:
         file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input, where a
@@ -184,15 +186,16 @@ def predict(
     _refuse_layout(source, column=column, delimiter=delimiter, header=header)
     outputs = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
     for number, prediction in enumerate(outputs, 1):
-        source.warn(number, prediction.status)
+        source.warn(number, prediction.status, prediction.problem)
         if detailed and predictor.task.reads_files:
             for step in _steps(prediction.text):
                 say(step | mark)
         elif detailed:
             say(prediction.as_dict() | mark)
         else:
-            said = prediction.tagged() if split else prediction.text
-            say(one_line(predictor.task, said))
+            said = one_line(predictor.task, prediction.tagged() if split else prediction.text)
+            named = prediction.source if source.is_folder else []
+            say("\t".join([*named, said]))
 
 
 def score(

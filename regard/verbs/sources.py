@@ -23,6 +23,8 @@ NAME = re.compile(r"\S+\.[A-Za-z]\w{1,5}")
 """What is rather the name of a file than a text."""
 LOOKED = 1 << 16
 """Bytes of a file that are looked at."""
+LIST = ".txt"
+"""How the names of files end that name other files, a line each."""
 LONGEST = 4096
 """No path has more bytes."""
 
@@ -42,6 +44,10 @@ class Source:
         return "the text" if self.text is not None else str(self.path or streams.INPUT)
 
     @property
+    def is_folder(self) -> bool:
+        return self.path is not None and self.path.is_dir()
+
+    @property
     def is_table(self) -> bool:
         return self.format != "text"
 
@@ -51,7 +57,18 @@ class Source:
         return self.path is None and self.text is None and sys.stdin.isatty()
 
     def inputs(self, task: Any) -> Iterator[str]:
-        """Its lines, or all of it, as the task reads it."""
+        """Its lines, or all of it, as the task reads it; where inputs are files, the file itself,
+        those of a folder, or those that a list (.txt) names."""
+        from regard.data import media, readers
+
+        reads = next(iter(task.fields.values()))
+        if self.path is not None and reads.on_disk and readers.suffix(self.path) != LIST:
+            inside = media.files(self.path) if self.path.is_dir() else [self.path]
+            return (str(each) for each in inside)
+        if self.path is not None:
+            readers.check(self.path)
+            if reads.on_disk:
+                return (media.located(line, self.path) for line in common.inputs(task, self.path))
         if self.text is None:
             lines = common.inputs(task, self.path)
             return lines if self.path or task.reads_files else self._without_tabs(lines)
@@ -82,11 +99,13 @@ class Source:
         with source as lines:
             yield tabular.opened(lines, self.name, self.format, request)
 
-    def warn(self, number: int, status: str) -> None:
+    def warn(self, number: int, status: str, problem: str | None = None) -> None:
         """Say what could not be read of an input."""
         from regard.decoding.prediction import WARNED
 
-        if status in WARNED:
+        if problem:
+            streams.warn(problem)
+        elif status in WARNED:
             streams.warn(f"{self.name}:{number}: {WARNED[status]}")
 
 
@@ -99,12 +118,14 @@ def sources(
 
 
 def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
-    from regard.data import extended, readers
+    from regard.data import extended, media, readers
     from regard.recipe.parts import with_parts
 
     if given is None or given == "-":
         return Source(format="text" if format == "auto" else format)
     path = Path(given)
+    if format == "auto" and (path.is_dir() or media.is_media(path)):
+        return Source(path)  # of which a run of texts says that it is none
     if is_there(path) or _looks_like_a_file(given):
         try:
             readers.check(path)

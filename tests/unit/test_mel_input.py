@@ -1,5 +1,7 @@
 """Frames become fewer vectors, and padding changes nothing."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,7 +44,8 @@ def part_positions(convolutions: int, length: int) -> int:
 def test_one_convolution_is_its_equation():
     part, frames = made(1, bands=4), torch.randn(1, 5, 4)
     found = part(batch(frames, [5])).states[0]
-    weight, bias = part.filters[0].weight.detach(), part.filters[0].bias.detach()
+    filters: Any = part.filters[0]
+    weight, bias = filters.weight.detach(), filters.bias.detach()
     padded = torch.zeros(7, 6)
     padded[1:6, 1:5] = frames[0]
     for t in range(3):

@@ -1,0 +1,124 @@
+"""A picture as the grid of features of a small residual network (He et al. 2016)."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import RecipeError
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
+from regard.layers.linear import Linear
+from regard.layers.probe import probe
+from regard.recipe.values import Depth, Range, Share, Widths
+from regard.types import Batch, FieldSize, Sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Stages of residual blocks; each halves the height and the width of the one before it."""
+
+    widths: Widths = (32, 64, 128)
+    """How many filters the blocks of each stage have."""
+    blocks: Depth = 1
+    """Residual blocks of a stage."""
+    stem: Annotated[int, Range(1, 8)] = 1
+    """How many pixels apart the first filters stand: 2 or 4 for photographs."""
+    groups: Annotated[int, Range(1, 1024)] = 8
+    """Channels are normalised in so many groups (Wu and He 2018): each picture by itself, so that
+    no prediction depends on the batch, and nothing has to be remembered."""
+    position: bool = False
+    """Whether every place of the grid has a vector of its own, that is learnt and added."""
+    dropout: Share = 0.0
+    """On the features."""
+
+    def __post_init__(self) -> None:
+        if not self.widths:
+            raise RecipeError("widths: names no stage")
+        for width in self.widths:
+            if width % self.groups:
+                raise RecipeError(f"groups: {self.groups} groups cannot share {width} filters")
+
+    def grid(self, size: FieldSize) -> tuple[int, int]:
+        """Rows and columns of the features."""
+        rows, columns = size["height"], size["width"]
+        for stride in (self.stem, *(2 for _ in self.widths[1:])):
+            rows, columns = -(-rows // stride), -(-columns // stride)
+        return rows, columns
+
+    def fixed_length(self, size: FieldSize) -> int:
+        return math.prod(self.grid(size))
+
+
+class Block(nn.Module):
+    """x ↦ relu(S x + norm(K₂ ∗ relu(norm(K₁ ∗ x)))), S the identity, or a map if sizes differ."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, groups: int) -> None:
+        super().__init__()
+        self.first = _filters(inputs, outputs, 3, stride)
+        self.second = _filters(outputs, outputs, 3)
+        self.norms = nn.ModuleList(nn.GroupNorm(groups, outputs) for _ in range(2))
+        nn.init.zeros_(self.norms[1].weight)  # a block begins as the identity
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else _filters(inputs, outputs, 1, stride)
+
+    def forward(self, x: Float[Tensor, "B I Y X"]) -> Float[Tensor, "B O Y2 X2"]:
+        y = F.relu(self.norms[0](self.first(x)))
+        return F.relu(self.shortcut(x) + self.norms[1](self.second(y)))
+
+
+def _filters(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    made = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
+    nn.init.kaiming_normal_(made.weight, nonlinearity="relu")
+    return made
+
+
+class Input(nn.Module):
+    """x_n = W g_n + b (+ p_n), where g_n is the last stage's vector at place n of the grid, row by
+    row of the picture."""
+
+    def __init__(
+        self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
+    ) -> None:
+        super().__init__()
+        self.field, self.grid = size.name, config.grid(size)
+        first, near = config.widths[0], 3 if config.stem < 3 else 7
+        self.stem = _filters(size["channels"], first, near, config.stem)
+        self.norm = nn.GroupNorm(config.groups, first)
+        self.stages = nn.ModuleList()
+        before = first
+        for stage, width in enumerate(config.widths):
+            blocks = []
+            for n in range(config.blocks):
+                stride = 2 if stage and not n else 1
+                blocks.append(Block(before, width, stride, config.groups))
+                before = width
+            self.stages.append(nn.Sequential(*blocks))
+        self.project = Linear(before, dim)
+        self.position: nn.Parameter | None = None
+        if config.position:
+            self.position = nn.Parameter(torch.empty(math.prod(self.grid), dim))
+            nn.init.trunc_normal_(self.position, std=0.02)
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, batch: Batch) -> Sequence:
+        x = F.relu(self.norm(self.stem(batch[self.field])))
+        x = probe("input.stem", x)
+        for number, stage in enumerate(self.stages):
+            x = probe(f"input.stage.{number}", stage(x))
+        states = self.project(x.flatten(2).transpose(1, 2))  # (B, N, D)
+        if self.position is not None:
+            states = states + self.position
+        mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return Sequence(self.dropout(states), mask)
+
+    def names(self, batch: Batch) -> list[str]:
+        """The row and the column of each place of the grid, from 1."""
+        rows, columns = self.grid
+        return [f"{r},{c}" for r in range(1, rows + 1) for c in range(1, columns + 1)]
