@@ -109,6 +109,15 @@ KINDS = {
         "warning", "draw the parts at random from one pool, unless the difference is meant"
     ),
     "labels.conflict": Kind("warning", "decide which one is right"),
+    # Pictures
+    "image.repeated": Kind("warning", "remove the copies"),
+    "image.similar": Kind(
+        "warning", "look at some of them: versions of one photograph belong into one part"
+    ),
+    "image.leaked": Kind(
+        "error", "remove them from the part that is learnt from, or take another test"
+    ),
+    "image.small": Kind("warning", "take a smaller source.size, or larger pictures"),
     # Series
     "series.columns": Kind("error", "fix the rows"),
     "series.number": Kind("error", "fix the values"),

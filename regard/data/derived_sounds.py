@@ -35,14 +35,14 @@ Fetch = Callable[[str], Path]
 class Recording(NamedTuple):
     digit: int
     speaker: str
-    index: int
+    take: int
     path: Path
 
     @property
     def part(self) -> str:
-        if self.index in TEST:
+        if self.take in TEST:
             return "test"
-        return "validation" if self.index in VALIDATION else "train"
+        return "validation" if self.take in VALIDATION else "train"
 
 
 def recordings(folder: Path) -> list[Recording]:
@@ -71,7 +71,7 @@ def digits(folder: Path, fetch: Fetch) -> None:
 
 def _apart(recording: Recording) -> str:
     """The part where a speaker is the test: nothing else is held out for that."""
-    return "validation" if recording.index in VALIDATION else "train"
+    return "validation" if recording.take in VALIDATION else "train"
 
 
 def _write(path: Path, rows: Iterable[Recording]) -> None:

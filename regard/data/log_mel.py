@@ -135,4 +135,5 @@ def whisper(frames: Frames) -> Frames:
     """As Whisper has them (Radford et al. 2023): log₁₀, nothing more than 8 below the highest,
     and brought to about −1 … 1."""
     found: Frames = frames / np.float32(np.log(10))
-    return (np.maximum(found, found.max() - np.float32(8)) + np.float32(4)) / np.float32(4)
+    found = (np.maximum(found, found.max() - 8) + 4) / 4
+    return found.astype(np.float32)

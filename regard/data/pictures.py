@@ -68,12 +68,19 @@ def opened(data: bytes, most: int) -> Image.Image:
 
 
 def check(data: bytes, most: int) -> None:
-    """Refuse what cannot be decoded to its end. JPEG is decoded at an eighth of its size, which
-    reads all of its data, too."""
+    """Refuse what cannot be decoded to its end."""
+    small(data, most)
+
+
+def small(data: bytes, most: int) -> tuple[Image.Image, tuple[int, int]]:
+    """A picture that is decoded to its end, JPEG at an eighth of its size, which reads all of its
+    data, too; and its height and width."""
     image = opened(data, most)
+    size = image.height, image.width
     if image.format == "JPEG":
         image.draft(None, (max(1, image.width // 8), max(1, image.height // 8)))
     _load(image)
+    return image, size
 
 
 def _load(image: Image.Image) -> None:

@@ -13,6 +13,8 @@ import soxr
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]
+SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff", ".au")
+"""How names of sounds end."""
 BLOCK = 1 << 17
 """Numbers, those of all channels together, that are read at once."""
 CHANNELS = 64

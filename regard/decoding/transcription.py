@@ -18,7 +18,7 @@ from regard.metrics import perplexity
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.search import ctc
-from regard.types import Batch, Subsamples
+from regard.types import Batch, Timed
 
 Table = ctc.Table
 
@@ -30,9 +30,9 @@ def head_of(model: Model) -> heads.Head:
     return found
 
 
-def factor_of(model: Model) -> int:
-    """Frames of sound for each position."""
-    return model.input.factor if isinstance(model.input, Subsamples) else 1
+def seconds_of(model: Model) -> float:
+    """From one position to the next; of an input that does not say, 1."""
+    return model.input.seconds if isinstance(model.input, Timed) else 1.0
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class Transcriber:
     source: Any
     """A field of any kind whose rows are long enough for their texts: sound."""
     target: text.Field
-    hop: float
-    """Seconds from one frame to the next."""
     follow: ctc.Follow | None = None
     """A language model, if one is asked."""
 
@@ -68,7 +66,7 @@ class Transcriber:
             with threads_for(model, len(ids)):
                 tables = self.tables(model, [rows[n] for n in ids])
             return [
-                self._prediction(inputs[n], table, config, factor_of(model))
+                self._prediction(inputs[n], table, config, seconds_of(model))
                 for n, table in zip(ids, tables, strict=True)
             ]
 
@@ -91,7 +89,7 @@ class Transcriber:
         lengths = memory.mask.sum(1).tolist()
         return [table[:length] for table, length in zip(found, lengths, strict=True)]
 
-    def _prediction(self, place: str, table: Table, config: ctc.Config, factor: int) -> Prediction:
+    def _prediction(self, place: str, table: Table, config: ctc.Config, step: float) -> Prediction:
         best = ctc.search(table, config, self.follow)
         by, tokens = self.target.tokenizer, best[0].tokens
         texts = [by.decode(each.tokens) for each in best]
@@ -99,7 +97,6 @@ class Transcriber:
         several = [
             {"text": text, "score": each.score} for text, each in zip(texts, best, strict=True)
         ]
-        step = self.hop * factor
         return Prediction(
             text=texts[0],
             score=best[0].score,
@@ -154,7 +151,7 @@ class Transcriber:
         """What is written for a sound, or a given text, at each position: a token or a blank."""
         row = self.source.encode(parsed(self.source, [text]))[0]
         [table] = self.tables(model, [row])
-        by, factor = self.target.tokenizer, factor_of(model)
+        by, step = self.target.tokenizer, seconds_of(model)
         if target is None:
             config = search.config if search.kind == "ctc" else ctc.Config()
             tokens = ctc.search(table, config, self.follow)[0].tokens
@@ -168,7 +165,7 @@ class Transcriber:
             pieces = by.pieces(list(numbers))
             return ["·" if n == ctc.BLANK else p for n, p in zip(numbers, pieces, strict=True)]
 
-        times = [f"{n * factor * self.hop:.2f}" for n in range(len(table))]
+        times = [f"{n * step:.2f}" for n in range(len(table))]
         batch: Batch = stored.collate([self.source], [row], [0]).to(model.device)
         return Reading(
             text=text,

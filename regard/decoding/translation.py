@@ -30,7 +30,7 @@ from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Factor, LengthOrZero
 from regard.search import Hypothesis, Request
-from regard.types import Batch
+from regard.types import Batch, Names
 
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 """Another engine's search: hypotheses for source tokens (the end not among them)."""
@@ -166,9 +166,13 @@ class Translator:
             [by.decode(each.tokens) for each in best],
             by,
             status="capped" if status == "ok" and not first.finished else status,
-            source=self.source.positions(self.cut(source)),
+            source=self._shown(source),
             alignment=link[: len(first.tokens) + first.finished],
         )
+
+    def _shown(self, source: Row) -> list[str]:
+        """The tokens of a text; of a sound, say, nothing that a person would read."""
+        return [] if self.source.on_disk else self.source.positions(self.cut(source))
 
     def request(
         self,
@@ -283,6 +287,10 @@ class Translator:
             tokens, ended = by.encode([target])[0], True
         said = [*tokens, by.end] if ended else tokens
         batch = self.batch([source], [tokens]).to(model.device)
+        names, words = self.source.positions(source), self.source.groups(source)
+        if isinstance(model.input, Names):
+            names = model.input.names(batch)
+            words = [(n, n + 1) for n in range(len(names))]
         return reading.written(
             batch,
             text,
@@ -290,8 +298,8 @@ class Translator:
             by,
             start=by.start,
             given=0 if target is None else len(said),
-            source=self.source.positions(source),
-            source_words=self.source.groups(source),
+            source=names,
+            source_words=words,
             beam=beam,
         )
 

@@ -29,6 +29,8 @@ from regard.recipe.values import Range
 
 TOGETHER = 64
 """Sounds that are encoded together: each may be a megabyte."""
+MICROSECONDS = 1_000_000
+"""A model knows the hop by them: sizes are integers."""
 STEADY = 1e-5
 """Added to deviations: silence has none."""
 
@@ -159,7 +161,8 @@ class Field(Base):
 
     @property
     def size_names(self) -> Mapping[str, int]:
-        return {"mels": self.config.features.mels}
+        features = self.config.features
+        return {"mels": features.mels, "hop": round(features.hop * MICROSECONDS)}
 
     @property
     def size(self) -> Mapping[str, int]:
@@ -196,7 +199,7 @@ class Field(Base):
         samples = sound.real(np.asarray(row[self.name], np.int16))
         if random is not None:
             samples = sound_variation.vary(samples, config.features.rate, config.augment, random)
-        found = self._normalised(log_mel.log_mel(samples, config.features))
+        found: log_mel.Frames = self._normalised(log_mel.log_mel(samples, config.features))
         if random is not None:
             found = sound_variation.masked(found, config.features.hop, config.augment, random)
         return found
@@ -204,7 +207,8 @@ class Field(Base):
     def _normalised(self, frames: log_mel.Frames) -> log_mel.Frames:
         match self.config.normalise:
             case "utterance":
-                return (frames - frames.mean(0)) / (frames.std(0) + np.float32(STEADY))
+                found: log_mel.Frames = (frames - frames.mean(0)) / (frames.std(0) + STEADY)
+                return found
             case "training":
                 assert self.learnt is not None
                 return self.learnt.apply(frames)

@@ -12,6 +12,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.checks import pictures as checks
+from regard.checks.findings import Finding
+from regard.checks.sides import Part
 from regard.data import augmentation, catalogue, idx, media, parquet, pictures, whole_file
 from regard.data.labelled import Labelled
 from regard.data.pictures import Form, Pixels
@@ -187,6 +190,21 @@ class Field(Base):
         if (inside := _in_idx(place)) is not None:
             return pictures.shaped(pictures.Image.fromarray(idx.image(*inside)), self.config.form)
         return pictures.decoded(self._bytes(place), self.config.form, self.config.max_pixels)
+
+    def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
+        """Pictures that are there twice, exactly or nearly, and small ones."""
+        form = self.config.form
+        return checks.check(parts, self._glimpse, (form.height, form.width))
+
+    def _glimpse(self, place: str) -> checks.Glimpse | None:
+        with suppress(ValueError, UserError):
+            if (inside := _in_idx(place)) is not None:
+                found = idx.image(*inside)
+                image, size = pictures.Image.fromarray(found), (found.shape[0], found.shape[1])
+            else:
+                image, size = pictures.small(self._bytes(place), self.config.max_pixels)
+            return checks.glimpse(image, size, self.content(place))
+        return None
 
     # Those of all
 

@@ -14,6 +14,8 @@ from regard.layers.linear import Linear, glorot
 from regard.recipe.values import Range, Share
 from regard.types import Batch, FieldSize, Sequence
 
+MICROSECONDS = 1_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -50,7 +52,8 @@ class Input(nn.Module):
         self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
     ) -> None:
         super().__init__()
-        self.field, bands, self.factor = size.name, size["mels"], config.factor
+        self.field, bands = size.name, size["mels"]
+        self.seconds = config.factor * size["hop"] / MICROSECONDS
         inputs = [1] + [config.channels] * (config.convolutions - 1)
         self.filters = nn.ModuleList(
             nn.Conv2d(each, config.channels, 3, stride=2, padding=1) for each in inputs
@@ -61,6 +64,13 @@ class Input(nn.Module):
             nn.init.zeros_(each.bias)
         self.project = glorot(Linear(config.positions(bands) * config.channels, dim))
         self.dropout = Dropout(config.dropout)
+
+    def names(self, batch: Batch) -> list[str]:
+        """When each position begins, in seconds."""
+        count = batch[self.field].shape[1]
+        for _ in self.filters:
+            count = -(-count // 2)
+        return [f"{n * self.seconds:.2f}" for n in range(count)]
 
     def forward(self, batch: Batch) -> Sequence:
         mask = batch[f"{self.field}_mask"]

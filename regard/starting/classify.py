@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.data.cells import MISSING
 from regard.errors import RecipeError, UserError
-from regard.starting import Asked, Draft, Key, Section, measures, table
+from regard.starting import Asked, Draft, Key, Section, measures, pictures, table
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table, shown
 
@@ -26,6 +26,8 @@ BUDGET = Budget(tokens=40e6, least=5, most=25, batch=16384)
 
 def fits(asked: Asked) -> float:
     """Sure where a column has few values and another has texts."""
+    if pictures.is_folder(asked):
+        return 0.9
     try:
         found = table.read(asked.files[0])
         label, text = choose(found, asked.columns)
@@ -75,7 +77,9 @@ def _unsure(found: Table, rest: Sequence[Column]) -> str:
 
 
 def look(asked: Asked, base: Path) -> Draft:
-    """Texts with one label each."""
+    """Texts with one label each; or, of a folder, pictures."""
+    if pictures.is_folder(asked):
+        return pictures.look(asked, base)
     files = table.parts(asked.files)
     for part, names in files.items():
         if len(names) > 1:

@@ -47,9 +47,9 @@ class Pairs:
 def fits(asked: Asked) -> float:
     """Sure of two plain files with as many lines, or of a table with two columns of texts."""
     plain = table.parts(asked.files)["train"]
-    if len(plain) == 2:
-        return 0.9 if count(plain[0]) == count(plain[1]) else 0.1
     try:
+        if len(plain) == 2:
+            return 0.9 if count(plain[0]) == count(plain[1]) else 0.1
         source, target = choose(table.read(plain[0]), asked.columns)
     except UserError:
         return 0.0

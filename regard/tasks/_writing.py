@@ -134,7 +134,8 @@ class WritingTask(FolderTask):
     ) -> dict[str, Score]:
         """The recipe's scores, or others; with `samples`, bootstrap intervals."""
         texts = [[each["text"] for each in o.alternatives] or [o.text] for o in outputs]
-        return self.config.evaluation.scores(texts, answers, which, samples)
+        found: dict[str, Score] = self.config.evaluation.scores(texts, answers, which, samples)
+        return found
 
     def _apart(
         self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]], samples: int

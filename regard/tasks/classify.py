@@ -40,7 +40,7 @@ from regard.tasks import (
     sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Carry, FieldSize, FixedLength, NoSize, Terms
+from regard.types import Batch, Carry, FieldSize, FixedLength, Names, NoSize, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 
@@ -302,6 +302,10 @@ class Task(FolderTask):
         row = self.source.cut(whole, self.config.data.max_length)
         batch = collate([self.source], [row], [0]).to(model.device)
         given = None if target is None else self.target.numbers_of(target, "inspect")
+        source, words = self.source.positions(row), self.source.groups(row)
+        if isinstance(model.input, Names):
+            source = model.input.names(batch)
+            words = [(n, n + 1) for n in range(len(source))]
         return reading.labelled(
             model,
             batch,
@@ -310,6 +314,6 @@ class Task(FolderTask):
             given,
             several=self.several,
             separator=self.config.labels.separator,
-            source=self.source.positions(row),
-            source_words=self.source.groups(row),
+            source=source,
+            source_words=words,
         )

@@ -188,7 +188,7 @@ class Task(WritingTask):
     @cached_property
     def transcriber(self) -> Transcriber:
         """What is asked of CTC."""
-        return Transcriber(self.source, self.target, self.source.config.features.hop)
+        return Transcriber(self.source, self.target)
 
     def fuse(self, follow: ctc.Follow | None) -> None:
         """Ask a language model from now on, or none."""

@@ -43,10 +43,12 @@ def new(
       regard new translate train.en train.de --to mine.toml
       regard new tag train.conll dev.conll test.conll
       regard new forecast load.csv
+      regard new pictures/
       regard new classify tickets.csv --columns queue,subject
 
     Args:
-        words: A task, and the files that it is for.
+        words: A task, and the files that it is for, or a folder of pictures, one folder inside it
+            for each label.
         to: The recipe to write; otherwise NAME.toml in this folder, called as the first file.
         columns: Names or numbers of columns: label,text or source,target or word,tag or variables.
         quick: Do not measure time and memory; `regard doctor` does.
@@ -89,7 +91,8 @@ def _named(words: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
         raise RecipeError("new: which files? regard new TASK FILE …")
     files = tuple(map(Path, words))
     for file in files:
-        check(file)
+        if not file.is_dir():
+            check(file)
         if NO_TEXT.search(str(file.resolve())):
             raise UserError(f"{file}: no recipe can hold this name: rename the file, in UTF-8")
     return task, files

@@ -12,7 +12,7 @@ from regard.types import Batch, FieldSize
 def made(convolutions: int, bands: int = 11) -> mel.Input:
     torch.manual_seed(2)
     config = mel.Config(convolutions=convolutions, channels=5)
-    size = FieldSize("source", {"mels": bands})
+    size = FieldSize("source", {"mels": bands, "hop": 10_000})
     return mel.Input(config, size, 7, shared=None, scale=False).eval()
 
 
