@@ -118,3 +118,21 @@ def _leaked(
         what = f"sounds that {' and '.join(others)} has, too"
         yield part.lines("audio.leaked", side, sorted(n for n, _ in found), what)
     seen |= {key: (part, same[0]) for key, same in heard.same.items() if key not in seen}
+
+
+def room(
+    part: Part, room_of: Callable[[str], int], needed: Callable[[str], int]
+) -> Iterator[Finding]:
+    """Texts that are too long for their sounds: CTC has a position for each token."""
+    sounds, texts = part.sides
+    hit = []
+    for n in range(0, len(part), -(-len(part) // LOOKED) or 1):
+        try:
+            fits = needed(texts.values[n]) <= room_of(sounds.values[n])
+        except ValueError:
+            continue
+        if not fits:
+            hit.append(n)
+    if hit:
+        what = "texts that have more tokens than their sounds have positions, which teach nothing"
+        yield part.lines("audio.text", texts, hit, what)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from regard.data import tones as code
@@ -82,6 +81,8 @@ def _write(path: Path, rows: Iterable[Recording]) -> None:
 def strings(folder: Path, fetch: Fetch) -> None:
     """Sounds of three to five digits, each string by one speaker, and their words; the strings of
     a part are joined from recordings of that part alone."""
+    import soundfile
+
     every = recordings(fetch("recordings"))
     for number, (part, count) in enumerate(STRINGS.items()):
         own: dict[str, list[Recording]] = defaultdict(list)
@@ -103,6 +104,8 @@ def _joined(
     speakers: list[list[Recording]], random: np.random.Generator
 ) -> tuple[NDArray[np.int16], str]:
     """A string of a speaker: its samples and its words."""
+    import soundfile
+
     own = speakers[int(random.integers(len(speakers)))]
     chosen = [own[int(n)] for n in random.integers(len(own), size=int(random.integers(3, 6)))]
     pieces = []

@@ -5,11 +5,9 @@ believed that a header says: samples are read block by block, and counted.
 """
 
 import io
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import soundfile
-import soxr
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]
@@ -35,6 +33,8 @@ class Recorded(NamedTuple):
 
 def read(content: bytes, max_seconds: float) -> Recorded:
     """The sound of a file's bytes: wav, flac, ogg and what else libsndfile knows."""
+    import soundfile  # not before there is a sound
+
     try:
         with soundfile.SoundFile(io.BytesIO(content)) as file:
             rate, channels, promised = file.samplerate, file.channels, file.frames
@@ -55,7 +55,7 @@ def read(content: bytes, max_seconds: float) -> Recorded:
     return Recorded(samples, rate, channels)
 
 
-def _mixed(file: soundfile.SoundFile, most: int, max_seconds: float) -> Samples:
+def _mixed(file: Any, most: int, max_seconds: float) -> Samples:
     """The mean over channels of all samples, of which there may be so many."""
     found, count = [], 0
     while len(block := file.read(BLOCK // file.channels, dtype="float32", always_2d=True)):
@@ -82,6 +82,8 @@ def _cut_off(content: bytes) -> bool:
 
 def resampled(samples: Samples, rate: int, wanted: int) -> Samples:
     """The same sound at another rate."""
+    import soxr
+
     if rate == wanted:
         return samples
     found: Samples = soxr.resample(samples, rate, wanted)

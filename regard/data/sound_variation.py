@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import soxr
 from numpy.typing import NDArray
 
 from regard.recipe.values import Range, Share
@@ -42,6 +41,8 @@ class Config:
 
 def vary(samples: Samples, rate: int, config: Config, random: np.random.Generator) -> Samples:
     """A sound at another speed, later and noisier, as the draws say."""
+    import soxr
+
     if config.speed:
         factor = 1 + random.uniform(-config.speed, config.speed)
         if len(samples) > MARGIN * rate:

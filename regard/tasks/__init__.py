@@ -211,6 +211,27 @@ class Continues(Protocol):
         ...
 
 
+@runtime_checkable
+class Examines(Protocol):
+    """The module of a task that has something to say of data and model together."""
+
+    def examine(self, recipe: Recipe, plan: Any, parts: Any) -> Iterator[Any]:
+        """Findings (the doctor asks)."""
+        ...
+
+
+@runtime_checkable
+class Fuses(Protocol):
+    """A task whose search may ask a language model how a text goes on."""
+
+    def fuse(self, follow: Any | None) -> None:  # search.ctc.Follow
+        """Ask this one from now on; None: no one."""
+        ...
+
+    target: Any
+    """The field that is written."""
+
+
 def sizes_of(fields: Fields, reads: str = "", writes: str = "", shared: bool = False) -> Sizes:
     """What a model must know of the fields of a task that have learnt from data."""
     known = {field.name: field for field in fields.values()}

@@ -6,6 +6,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from regard.checks import audio as audio_checks
+from regard.checks.findings import Finding
+from regard.checks.sides import Part as Examined
 from regard.data import batching, files, tokenizers
 from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report
@@ -15,6 +18,7 @@ from regard.decoding.translation import Output
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
 from regard.fields import Example, text
+from regard.inputs import mel
 from regard.inspect.reading import Reading
 from regard.metrics import Direction
 from regard.metrics.text import Evaluation
@@ -128,6 +132,28 @@ def plan(config: Config) -> Plan:
         answer=answer,
         watched=config.evaluation.lines,
     )
+
+
+def examine(recipe: Recipe, plan: Plan, parts: Sequence[Examined]) -> Iterator[Finding]:
+    """Texts that CTC has no room for: before a tokenizer is there, those that are so surely."""
+    model, fields = recipe.model, [*plan.fields.values()]
+    by_ctc = model.decoder is None or model.heads.get("target") is not None
+    if not by_ctc or not isinstance(model.input.config, mel.Config):
+        return
+    sound, said = fields
+    spelt = recipe.task.tokenizer.kind == "character"
+
+    def room_of(place: str) -> int:
+        found = sound.recorded(place)
+        features = sound.config.features
+        frames = features.frames(int(len(found.samples) * features.rate / found.rate))
+        return int(model.input.config.positions(frames))
+
+    def needed(text: str) -> int:
+        return ctc.needed([*map(ord, text)]) if spelt else int(said.at_least([text])[0])
+
+    for part in parts:
+        yield from audio_checks.room(part, room_of, needed)
 
 
 def _read(
