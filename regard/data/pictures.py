@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 Pixels = NDArray[np.uint8]
 """(H, W, C)."""
-FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "WEBP", "TIFF", "PPM")
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 Resize = Literal["stretch", "crop", "pad"]
 Resampling = Literal["nearest", "bilinear", "bicubic", "lanczos"]
@@ -77,7 +77,7 @@ def small(data: bytes, most: int) -> tuple[Image.Image, tuple[int, int]]:
     data, too; and its height and width."""
     image = opened(data, most)
     size = image.height, image.width
-    if image.format == "JPEG":
+    if image.format in ("JPEG", "MPO"):  # the latter has several of the former
         image.draft(None, (max(1, image.width // 8), max(1, image.height // 8)))
     _load(image)
     return image, size
@@ -175,3 +175,10 @@ def _resized(image: Image.Image, form: Form) -> Image.Image:
         case "pad":
             colour = form.background
             return ImageOps.pad(image, wanted, by, color=colour)
+
+
+def png(pixels: Pixels) -> bytes:
+    """The bytes of a file."""
+    with BytesIO() as file:
+        Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
+        return file.getvalue()

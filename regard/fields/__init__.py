@@ -247,6 +247,10 @@ class Field(ABC):
         """Which positions belong together, such as those of a word: from, up to."""
         return [(n, n + 1) for n in range(len(self.positions(row)))]
 
+    def drawn(self, row: Row) -> bytes:
+        """A row as a picture, PNG, where it is one (the viewer asks)."""
+        return b""
+
     def status(self, row: Row, longest: int, *, strict: bool = False) -> str:
         """How a row could be read: ok, cut, or unknown, if nothing of it is known; `strict`: if
         anything of it is not."""

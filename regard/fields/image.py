@@ -309,6 +309,9 @@ class Field(Base):
         mixed = found * by + np.roll(found, -1, 0) * (1 - by)
         return {self.name: mixed, f"{self.name}_share": own}
 
+    def drawn(self, row: Row) -> bytes:
+        return pictures.png(np.asarray(row[self.name])[0])
+
     def pieces(self, row: Row) -> list[str]:
         """One: the parts of a picture that a model reads are its input's."""
         form = self.config.form

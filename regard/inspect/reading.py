@@ -53,6 +53,9 @@ class Reading:
     """Where numbers are said, the panels of a picture of them: name, past, mean, low, high, …"""
     what: str = ""
     """What each of `said` is called, where the rest does not say so: token."""
+    picture: bytes = b""
+    """Where a picture is read, that picture, as PNG; the last of `source` are places of its grid,
+    row by row."""
     blanks: list[int] = field(default_factory=list)
     """Positions of `source` that are to be filled, one for each of `said`; none where each of
     `said` is read, too."""

@@ -34,7 +34,7 @@ from regard.train import checkpoint
 SCRIPTS = (
     "data.js", "colour.js", "draw.js", "marks.js", "axes.js", "heatmap.js", "lines.js", "words.js",
     "attention.js", "findings.js", "blanks.js", "output.js", "numbers.js", "beam.js", "heads.js",
-    "layers.js", "vectors.js", "senses.js", "main.js",
+    "layers.js", "vectors.js", "senses.js", "picture.js", "main.js",
 )  # fmt: skip
 """In the order in which they stand in the page."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer as Library
 from torch import Tensor
@@ -14,7 +15,7 @@ from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.fields import dialogue
-from regard.interop import chat_templates, families, importing
+from regard.interop import chat_templates, families, image_folders, importing
 from regard.interop.alone import alone
 from regard.interop.families import Table
 from regard.interop.folders import WEIGHTS
@@ -53,6 +54,8 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
     name, settings = family_of(run)
     model = run.model(which)
     family: Any = families.find(name)
+    if of_pictures(run):
+        return _export_images(run, model, name, settings, folder)
     by = [*run.task.fields.values()][-1].tokenizer
     try:
         with whole(folder) as writing:
@@ -69,6 +72,30 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
     return Exported(name, off, size)
 
 
+def of_pictures(run: Run) -> bool:
+    return run.recipe.kind == "classify" and run.recipe.task.source.kind == "image"
+
+
+def _export_images(run: Run, model: Model, name: str, settings: Table, folder: Path) -> Exported:
+    """A model that labels pictures."""
+    family: Any = families.find(name)
+    source, labels = run.task.fields.values()
+    about = image_folders.about(source, labels.labels.names, family.ARCHITECTURE) | settings
+    files = {"config.json": about, image_folders.PROCESSOR: image_folders.processor(source)}
+    try:
+        with whole(folder) as writing:
+            tensors = dict(_weights(family, model, run))
+            save_file(tensors, writing / WEIGHTS, metadata={"format": "pt"})
+            write_texts(writing, {n: checked.written(each, indent=1) for n, each in files.items()})
+            again, pixels = importing.read(writing).model(), image_folders.drawn(source)
+            with torch.inference_mode():
+                both = [image_folders.logits(each, pixels).numpy() for each in (model, again)]
+            off = _near(*both)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
+    return Exported(name, off, sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6)
+
+
 def family_of(run: Run) -> tuple[str, Table]:
     """The family that has a run's shape, and its settings."""
     recipe, reasons = run.recipe, []
@@ -81,6 +108,8 @@ def family_of(run: Run) -> tuple[str, Table]:
             "vocabulary",
             "masked",
             "tokens",
+            "labels",
+            "patches",
         ):
             raise UserError(f"{run.folder}: no family there has a part of kind {part.kind!r}")
     head = recipe.model.head
@@ -105,6 +134,8 @@ def family_of(run: Run) -> tuple[str, Table]:
 def longest(run: Run) -> int:
     """Positions that texts of a run have."""
     parts = run.recipe.model.parts()
+    if of_pictures(run):
+        return 0
     return min(int(parts[name].config.limit) for name in ("encoder", "decoder") if name in parts)
 
 
@@ -128,11 +159,14 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
     parts = run.recipe.model.parts()
     # Further heads, as BERT's for next sentences, are left out.
     own = {n: p for n, p in model.named_parameters() if not n.startswith("heads.")}
+    own.pop("head.temperature", None)
     for name, places, form in families.layers(family, iter(own)):
         part = parts[
             "decoder" if name.startswith("decoder.") or "encoder" not in parts else "encoder"
         ]
         tensor, config = own[name].detach(), part.config
+        if of_pictures(run):
+            tensor = image_folders.cooled(name, tensor, model)
         scaled = run.recipe.model.scale and run.recipe.kind != "translate"
         if name.endswith("embedding.weight") and scaled:
             tensor = tensor * run.recipe.model.dim**0.5
@@ -217,7 +251,12 @@ def _difference(model: Model, folder: Path, length: int) -> float:
     tokens = torch.randint(outputs, (ROWS, length), generator=chance)
     with torch.inference_mode():
         both = [importing.logits(each, tokens).numpy() for each in (model, again)]
-    off = far(*both)
+    return _near(*both)
+
+
+def _near(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """max |x − x′|, which must be small."""
+    off = far(one, other)
     if not off <= TOLERANCE:
         raise UserError(
             f"what was written is not the original: logits differ by {off:.2g}. Nothing is kept"

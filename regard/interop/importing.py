@@ -10,7 +10,7 @@ All shapes are compared before a weight is read; the run gets its name once all 
 import math
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor
 from regard import __version__
 from regard.data import whole_file
 from regard.errors import RecipeError, UserError
-from regard.interop import chat_templates, families, vocabularies
+from regard.interop import chat_templates, families, image_folders, vocabularies
 from regard.interop.families import Settings, Table
 from regard.interop.folders import Folder, Tensors
 from regard.interop.kept import check_free, whole
@@ -88,6 +88,8 @@ def read(source: Path) -> Imported:
     try:
         family = families.find(settings.table.get("model_type"))
         model, longest = family.recipe(settings)
+        if family.TASK == "classify":
+            return _read_images(folder, family, model, settings)
         settings.number("vocab_size")
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
@@ -106,6 +108,19 @@ def read(source: Path) -> Imported:
         said = str(error)
         raise UserError(said if said.startswith(str(source)) else f"{source}: {said}") from None
     return Imported(recipe, sizes, texts, weights, notes)
+
+
+def _read_images(folder: Folder, family: Any, model: Table, settings: Settings) -> Imported:
+    """A model that labels pictures."""
+    names, order = image_folders.labels(settings)
+    about, notes = image_folders.source_section(folder, settings)
+    recipe = image_folders.recipe(folder.path, family.TASK, model, settings, about)
+    texts = image_folders.texts(about, names)
+    sizes = sizes_of_task(recipe, texts)
+    with torch.device("meta"):
+        empty = build(recipe.model, sizes)
+    weights = matched(family, empty, folder.tensors(), recipe, left_out={"head.temperature"})
+    return Imported(recipe, sizes, texts, image_folders.ordered(weights, order), notes)
 
 
 def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
@@ -153,12 +168,19 @@ def _recipe(
         raise UserError(f"{source / 'config.json'}: {error}") from None
 
 
-def matched(family: Any, empty: Model, tensors: Tensors, recipe: Recipe) -> dict[str, Tensor]:
-    """Our weights of theirs; every one of theirs must have been understood."""
+def matched(
+    family: Any,
+    empty: Model,
+    tensors: Tensors,
+    recipe: Recipe,
+    left_out: Collection[str] = (),
+) -> dict[str, Tensor]:
+    """Our weights of theirs; every one of theirs must have been understood. Those of ours that are
+    left out they do not have."""
     tensors = _renamed(family, tensors)
     parts = recipe.model.parts()
     heads = (parts.get("decoder") or parts["encoder"]).config.heads
-    own = dict(empty.named_parameters())
+    own = {n: each for n, each in empty.named_parameters() if n not in left_out}
     plan = list(families.layers(family, iter(own), tensors.places))
     used = set()
     for name, sources, form in plan:
@@ -214,8 +236,12 @@ def _stacked(shapes: Sequence[tuple[int, ...]], form: str) -> tuple[int, ...]:
     whole = (sum(shape[0] for shape in shapes if shape), *shapes[0][1:])
     if form == "transposed":
         return whole[::-1]
-    if form == "flat":
+    if form in ("flat", "vector"):
         return (math.prod(whole),)
+    if form == "table":
+        return shapes[0][1:]
+    if form == "filters" and len(whole) > 1:
+        return (whole[0], math.prod(whole[1:]))
     return (whole[0] - 2, *whole[1:]) if form == "offset" else whole
 
 

@@ -306,7 +306,7 @@ class Task(FolderTask):
         if isinstance(model.input, Names):
             source = model.input.names(batch)
             words = [(n, n + 1) for n in range(len(source))]
-        return reading.labelled(
+        found = reading.labelled(
             model,
             batch,
             text,
@@ -317,3 +317,4 @@ class Task(FolderTask):
             source=source,
             source_words=words,
         )
+        return replace(found, picture=self.source.drawn(row))

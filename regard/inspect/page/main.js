@@ -6,6 +6,7 @@
   const VIEWS = [
     ["blanks", "Fill in", regard.blanks],
     ["numbers", "Numbers", regard.numbers],
+    ["picture", "Picture", regard.picture, { bar: regard.pictureBar }],
     ["tokens", "Output", regard.output],
     ["attention", "Attention", regard.attention, { bar: regard.attentionBar, difference: regard.attentionDifference }],
     ["alignment", "Alignment", regard.alignment, { difference: regard.alignmentDifference }],

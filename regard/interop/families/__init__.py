@@ -15,6 +15,7 @@ Names are those of layers: weight and bias, where there is one, go the same way.
 """
 
 import importlib
+import math
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class Layer(NamedTuple):
     form: str = ""
     """How a tensor of theirs differs: `transposed`; `by_head`, with queries, keys and values of
     each head side by side; `offset`, positions of which the first two are not used; `flat`, a
-    vector with an axis more."""
+    vector with an axis more; `vector` and `table`, with axes more before them; `filters`, each
+    with the axes of channels, height and width."""
     instead: tuple[str, ...] = ()
     """Other layers of theirs, where a folder has not the first: they are tied."""
 
@@ -197,8 +199,12 @@ def ours(tensor: Tensor, form: str, heads: int) -> Tensor:
             return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return tensor[2:]
-        case "flat":
+        case "flat" | "vector":
             return tensor.flatten()
+        case "table":
+            return tensor[0]
+        case "filters":
+            return tensor.flatten(1) if tensor.ndim == 4 else tensor
     return tensor
 
 
@@ -212,9 +218,21 @@ def theirs(tensor: Tensor, form: str, heads: int) -> Tensor:
             return apart.transpose(0, 1).reshape(tensor.shape)
         case "offset":
             return torch.cat([tensor.new_zeros(2, tensor.shape[1]), tensor])
-        case "flat":
+        case "flat" | "table":
             return tensor[None]
+        case "vector":
+            return tensor[None, None]
+        case "filters":
+            return tensor if tensor.ndim == 1 else _filters(tensor)
     return tensor
+
+
+def _filters(tensor: Tensor) -> Tensor:
+    """(O, C · P²) → (O, C, P, P). No square is three times another: that tells grey from colour."""
+    size = tensor.shape[1]
+    channels = 1 if math.isqrt(size) ** 2 == size else 3
+    side = math.isqrt(size // channels)
+    return tensor.reshape(-1, channels, side, side)
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,230 @@
+"""Pictures that are classified: every form of data, every verb, and what is broken."""
+
+import gzip
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import regard
+from regard import cli, front
+from regard.data.batching import Draw
+from regard.doctor import examination
+from regard.errors import RecipeError, UserError
+from regard.recipe import config
+from regard.types import Batch
+
+COUNT = {"train": 48, "test": 12}
+
+
+def pixels(label: int, dice: np.random.Generator) -> Any:
+    """12 × 12: bright on the left, or on the right."""
+    found = dice.integers(0, 90, (12, 12), np.uint8)
+    found[:, 6 * label : 6 * label + 6] += 120
+    return found
+
+
+def png(array: Any) -> bytes:
+    with BytesIO() as file:
+        Image.fromarray(array).save(file, "PNG")
+        return file.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """train/left/0.png …"""
+    dice = np.random.default_rng(1)
+    for part, count in COUNT.items():
+        for n in range(count):
+            place = tmp_path / part / ("left", "right")[n % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{n:03}.png").write_bytes(png(pixels(n % 2, dice)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def recipe(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "task": "classify",
+        "data": {"train": ["train"], "test": ["test"]},
+        "held_out": {"validation": 0.2, "stratified": True},
+        "source": {"kind": "image", "size": [12], "channels": 1},
+        "batch": {"sentences": 16},
+        "model": {
+            "dim": 16,
+            "input": {"kind": "patches", "patch": 6},
+            "encoder": {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 16},
+        },
+        "train": {"updates": 40, "validate_every": 20, "save_every": 10, "threads": 1},
+    }
+    made["train"] |= {"optimizer": {"learning_rate": 0.01}, "schedule": {"warmup": 2}}
+    for key, value in changes.items():
+        made[key] = made.get(key, {}) | value if isinstance(value, dict) else value
+    return made
+
+
+def weights(run: str) -> bytes:
+    return Path(run, "model", "model.safetensors").read_bytes()
+
+
+def test_a_folder_of_classes(folder: Path, capsys: pytest.CaptureFixture[str]):
+    made = regard.train(recipe(source={"augment": {"shift": 0.1, "brightness": 0.1}}), to="run")
+    assert made.evaluate("test")[0]["accuracy"].value > 90
+    places = sorted(str(p) for p in Path("test").rglob("*.png"))
+    assert {*made.predict(places)} == {"left", "right"}
+    assert made.score(places[:1], ["left"])[0]["log_prob"] <= 0
+    Path("list.txt").write_text("test/left/000.png\n\ntest/right/001.png\n")
+    for words, wanted in {
+        "test/left/000.png": "left\n",
+        "test/left": "".join(f"test/left/{n:03}.png\tleft\n" for n in range(0, 12, 2)),
+        "list.txt": "left\n\nright\n",
+    }.items():
+        capsys.readouterr()
+        cli.main(["predict", "run", words])
+        assert capsys.readouterr().out == wanted
+    cli.main(["inspect", "run", "test/left/000.png", "--output", "page.html"])
+    assert '"1,2"' in Path("page.html").read_text()
+
+
+def test_a_table_of_paths_comes_out_with_labels(folder: Path, capsys: pytest.CaptureFixture[str]):
+    lines = [f"{p.parent.name}\t{p.relative_to('train')}\n" for p in Path("train").rglob("*.png")]
+    Path("train/list.tsv").write_text("".join(lines))
+    regard.train(recipe(data={"train": ["train/list.tsv"], "test": []}), to="run")
+    Path("in.csv").write_text("label,image\n?,test/left/000.png\n?,test/none.png\n")
+    capsys.readouterr()
+    cli.main(["predict", "run", "in.csv"])
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1:] == ["?,test/left/000.png,left", "?,test/none.png,"]
+    assert "in.csv:3: test/none.png: there is no such file" in said.err
+
+
+def idx(path: Path, array: Any) -> None:
+    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(gzip.compress(head + array.tobytes()))
+
+
+def test_every_form_gives_the_same_model(folder: Path):
+    """Of the same pictures in the same order; names of labels are digits in all of them."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    dice = np.random.default_rng(2)
+    arrays, labels = [pixels(n % 2, dice) for n in range(40)], [n % 2 for n in range(40)]
+    idx(Path("images.gz"), np.stack(arrays))
+    idx(Path("labels.gz"), np.array(labels, np.uint8))
+    cells = [{"bytes": png(array), "path": None} for array in arrays]
+    parquet.write_table(pyarrow.table({"image": cells, "label": labels}), "all.parquet")
+    Path("pngs").mkdir()
+    with Path("all.jsonl").open("w") as table:
+        for n, array in enumerate(arrays):
+            Path(f"pngs/{n}.png").write_bytes(png(array))
+            table.write(json.dumps({"label": str(labels[n]), "image": f"pngs/{n}.png"}) + "\n")
+    short = {"train": {"updates": 3}, "held_out": {"validation": 0.0, "stratified": False}}
+    for n, files in enumerate((["labels.gz", "images.gz"], ["all.parquet"], ["all.jsonl"])):
+        regard.train(recipe(data={"train": files, "test": []}, **short), to=f"run{n}")
+    assert weights("run0") == weights("run1") == weights("run2")
+
+
+def test_what_is_broken_is_left_out_or_refused(folder: Path):
+    left = Path("train/left")
+    (left / "text.png").write_text("no picture")
+    (left / "cut.png").write_bytes((left / "000.png").read_bytes()[:-30])
+    (left / "empty.jpg").touch()
+    with pytest.raises(UserError, match=r"not a picture of a form that is known|empty|truncated"):
+        front.train(recipe(), to="refused")
+    short = recipe(train={"updates": 2}, data={"on_bad_line": "skip"})
+    made = front.train(short, to="run")
+    report = json.loads(Path("run/data.json").read_text())
+    assert sum(report["skipped"].values()) == 3
+    assert all(f"left/{name}" in report["report"] for name in ("text.png", "cut.png", "empty.jpg"))
+    found = list(made.predictions([str(left / "cut.png"), str(left / "002.png")]))
+    assert [each.status for each in found] == ["broken", "ok"]
+    assert found[0].problem == f"{left}/cut.png: the picture is truncated"
+
+
+def test_a_kill_and_a_resume_change_nothing(folder: Path):
+    """Augmentation and mixup are functions of seed, position and example."""
+    vary = {"augment": {"shift": 0.2, "rotate": 9, "flip": 0.5, "erase": 0.3, "mixup": 0.4}}
+    regard.train(recipe(source=vary, train={"updates": 20}), to="whole")
+    regard.train(recipe(source=vary, train={"updates": 20}), to="again")
+    assert weights("whole") == weights("again")
+
+    def stop(record: dict[str, Any]) -> None:
+        if record.get("kind") == "validation":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        regard.train(
+            recipe(source=vary, train={"updates": 20, "validate_every": 10}),
+            to="cut",
+            callback=stop,
+        )
+    regard.train(resume="cut")
+    kept = Path("cut/checkpoints/00000020/model.safetensors").read_bytes()
+    assert kept == Path("whole/checkpoints/00000020/model.safetensors").read_bytes()
+
+
+def test_mixed_pictures_have_mixed_labels(folder: Path):
+    made = front.train(recipe(source={"augment": {"mixup": 0.5}}, train={"updates": 1}), to="run")
+    task: Any = made.task
+    stored = task._stored("train")
+    field = task.source
+    rows = [stored.store[n] for n in range(4)]
+    plain = field.collate(rows, range(4), Draw(1))["source"]
+    mixed = field.collate(rows, range(4), Draw(1, learning=True))
+    share = mixed["source_share"]
+    wanted = plain[1] * share[1] + plain[2] * (1 - share[1])
+    np.testing.assert_allclose(mixed["source"][1], wanted, atol=1e-5)
+    import torch
+
+    tensors = {"source_share": torch.tensor([0.75, 0.5]), "labels": torch.tensor([0, 1])}
+    batch = Batch(tensors=tensors, ids=(0, 1), targets=2)
+    assert task._targets(batch).tolist() == [[0.75, 0.25], [0.5, 0.5]]
+
+
+def test_the_doctor_sees_copies_leaks_and_small_pictures(folder: Path):
+    for n in range(4):
+        Path(f"train/left/copy{n}.png").write_bytes(Path("train/left/000.png").read_bytes())
+    Path("test/left/known.png").write_bytes(Path("train/left/002.png").read_bytes())
+    with Image.open("train/right/001.png") as image:
+        image.point(lambda x: x + 2).save("test/right/alike.png")
+    found = examination.quick_check(config.from_table(recipe(source={"size": [30]})))
+    codes = {each.code: each for each in found}
+    assert {"image.repeated", "image.leaked", "image.similar", "image.small"} <= {*codes}
+    assert "train/left/002.png" in codes["image.leaked"].what
+    assert codes["image.leaked"].severity == "error"
+    assert "train/right/001.png" in codes["image.similar"].what
+    calm = examination.quick_check(config.from_table(recipe(data={"test": []})))
+    assert "image.similar" not in {each.code for each in calm}
+
+
+def test_new_writes_a_recipe_for_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]):
+    cli.main(["new", str(folder), "--to", "mine.toml", "--quick"])
+    said = capsys.readouterr().out
+    assert "48 pictures in 2 folders" in said
+    loaded = config.load(Path("mine.toml"))
+    assert loaded.task.source.config.size == (12, 12)
+    assert loaded.task.source.config.channels == 1
+    assert loaded.task.data.names("test") == ("test",)
+
+
+def test_a_cnn_learns_it_too(folder: Path):
+    cnn = {"kind": "cnn", "widths": [8, 16], "groups": 4}
+    model = {"dim": 16, "input": cnn, "encoder": {"kind": "none"}, "head": {"pooling": "mean"}}
+    made = regard.train(recipe(model=model), to="run")
+    assert made.evaluate("test")[0]["accuracy"].value > 90
+
+
+def test_what_does_not_fit_is_refused_before_any_data_is_read(folder: Path):
+    for changes, what in (
+        ({"model": {"input": {"kind": "patches", "patch": 5}}}, "model.input.patch: .*12 × 12"),
+        ({"model": {"input": {"kind": "tokens"}}}, "model.input.kind: 'tokens' reads tokens"),
+        ({"source": {"normalise": "given"}}, "source.mean: 0 numbers for 1 channels"),
+        ({"source": {"channels": 2}}, "source.channels"),
+    ):
+        with pytest.raises(RecipeError, match=what):
+            config.from_table(recipe(**changes))
