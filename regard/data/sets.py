@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from regard.data import derived, derived_sounds
+from regard.data import derived, derived_sounds, derived_speech
 from regard.data.archives import digest, members
 from regard.errors import UserError
 
@@ -99,6 +99,7 @@ MAKE: dict[str, Make] = {
     "fsdd-digits": derived_sounds.digits,
     "fsdd-strings": derived_sounds.strings,
     "tones": derived_sounds.tones,
+    "speech": derived_speech.speech,
     "phrasebook-en-de": partial(_phrasebook, "en-de"),
     "phrasebook-en-fr": partial(_phrasebook, "en-fr"),
 }

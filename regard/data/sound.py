@@ -31,6 +31,24 @@ class Recorded(NamedTuple):
     channels: int
 
 
+class Played(NamedTuple):
+    """A sound for a person: what is heard, and what a model reads of it."""
+
+    wav: bytes
+    frames: NDArray[np.float32]
+    """(T, M)."""
+    seconds: float
+
+
+def wav(samples: NDArray[np.int16], rate: int) -> bytes:
+    """A file of samples."""
+    import soundfile
+
+    stream = io.BytesIO()
+    soundfile.write(stream, samples, rate, format="WAV", subtype="PCM_16")
+    return stream.getvalue()
+
+
 def read(content: bytes, max_seconds: float) -> Recorded:
     """The sound of a file's bytes: wav, flac, ogg and what else libsndfile knows."""
     import soundfile  # not before there is a sound

@@ -158,7 +158,8 @@ class Transcriber:
         else:
             tokens = tuple(by.encode([target])[0])
         path = [ctc.BLANK] * len(table)
-        for token, (first, end) in zip(tokens, ctc.align(table, tokens), strict=False):
+        spans = ctc.align(table, tokens)
+        for token, (first, end) in zip(tokens, spans, strict=False):
             path[first:end] = [token] * (end - first)
 
         def names(numbers: Sequence[int]) -> list[str]:
@@ -180,4 +181,9 @@ class Transcriber:
             given=0 if target is None else len(path),
             source_words=[(n, n + 1) for n in range(len(path))],
             said_words=[(n, n + 1) for n in range(len(path))],
+            sound=self.source.played(row),
+            heard=[
+                (piece, first * step, end * step)
+                for piece, (first, end) in zip(by.pieces(tokens), spans, strict=False)
+            ],
         )

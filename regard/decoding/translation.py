@@ -1,7 +1,7 @@
 """What a model writes for sources: what is asked of a search, and what comes of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -291,7 +291,7 @@ class Translator:
         if isinstance(model.input, Names):
             names = model.input.names(batch)
             words = [(n, n + 1) for n in range(len(names))]
-        return reading.written(
+        found = reading.written(
             batch,
             text,
             said,
@@ -302,6 +302,7 @@ class Translator:
             source_words=words,
             beam=beam,
         )
+        return replace(found, sound=self.source.played(source))
 
 
 def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None:

@@ -23,6 +23,7 @@ from regard.checks.sides import Part, Where
 from regard.data.batching import Draw, Lengths
 from regard.data.labelled import Labelled, texts
 from regard.data.readers import Policy, Report
+from regard.data.sound import Played
 from regard.data.store import Column, Store
 from regard.data.tables import Name
 from regard.data.writer import ROWS, joined
@@ -250,6 +251,10 @@ class Field(ABC):
     def drawn(self, row: Row) -> bytes:
         """A row as a picture, PNG, where it is one (the viewer asks)."""
         return b""
+
+    def played(self, row: Row) -> Played | None:
+        """A row as a sound, where it is one (the viewer asks)."""
+        return None
 
     def status(self, row: Row, longest: int, *, strict: bool = False) -> str:
         """How a row could be read: ok, cut, or unknown, if nothing of it is known; `strict`: if

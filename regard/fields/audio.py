@@ -227,6 +227,11 @@ class Field(Base):
             frames[n, : len(each)], mask[n, : len(each)] = each, True
         return {self.name: frames, f"{self.name}_mask": mask}
 
+    def played(self, row: Row) -> sound.Played:
+        samples = np.asarray(row[self.name], np.int16)
+        wav = sound.wav(samples, self.config.features.rate)
+        return sound.Played(wav, self.frames(row), self.seconds(row))
+
     def pieces(self, row: Row) -> list[str]:
         """When each frame is, in seconds."""
         return [f"{n * self.config.features.hop:.2f}" for n in range(self.length(row))]

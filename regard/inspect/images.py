@@ -11,7 +11,7 @@ from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen
 from regard.inspect.reading import Reading
 from regard.model import Model
-from regard.types import Names
+from regard.types import Grid
 
 View = dict[str, Any]
 SHOWN = 32
@@ -22,7 +22,7 @@ def view(
     model: Model, seen: Seen, reading: Reading, attributed: View | None, blocks: Blocks
 ) -> View | None:
     """The picture, numbers for each place of its grid, filters and features."""
-    if not reading.picture or not isinstance(model.input, Names):
+    if not reading.picture or not isinstance(model.input, Grid):
         return None
     rows, columns = model.input.grid
     count = rows * columns

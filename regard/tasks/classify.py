@@ -317,4 +317,5 @@ class Task(FolderTask):
             source=source,
             source_words=words,
         )
-        return replace(found, picture=self.source.drawn(row))
+        played = self.source.played(row)
+        return replace(found, picture=self.source.drawn(row), sound=played)
