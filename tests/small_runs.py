@@ -54,6 +54,8 @@ TASKS: dict[str, dict[str, Any]] = {
     "transcribe": {
         "data": {"train": ["sounds/train.tsv"], "validation": ["sounds/validation.tsv"]},
         "source": {"features": {"rate": 8000, "mels": 11}},
+        "tokenizer": {"kind": "character"},
+        "evaluation": {"metrics": ["wer", "cer"]},
     },
     "classify": {"data": {"train": ["labels.tsv"]}, "tokenizer": {"kind": "word"}},
     "tag": {"data": {"train": ["tags.txt"]}, "tokenizer": {"kind": "word"}},

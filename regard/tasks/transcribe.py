@@ -101,7 +101,7 @@ def check(recipe: Recipe) -> None:
         )
     if by_ctc and config.tokenizer.kind == "huggingface":
         raise RecipeError("tokenizer.kind: CTC needs one of its own, in which padding is token 0")
-    if model.tie == "all":
+    if model.decoder is not None and model.tie == "all":
         raise RecipeError("model.tie: 'all' is for texts that are read; set 'output' or 'none'")
     check_written(recipe)
     config.held_out.check(config.data)

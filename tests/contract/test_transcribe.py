@@ -23,12 +23,13 @@ SMALL: dict[str, Any] = {
     "task": "transcribe",
     "data": {part: [f"{part}.tsv"] for part in COUNTS},
     "source": {"features": {"rate": 8000, "mels": 16}},
-    "evaluation": {"lines": 2},
+    "tokenizer": {"kind": "character"},
+    "evaluation": {"lines": 2, "metrics": ["wer", "cer", "exact"]},
     "model": {"dim": 16, "input": {"channels": 4}, "encoder": {"kind": "rnn", "layers": 1}},
     "train": {"updates": 4, "validate_every": 2, "save_every": 2, "threads": 1},
 }
 RNN = {"kind": "rnn", "layers": 1}
-DECODER = {"decoder": RNN, "head": {"kind": "vocabulary"}}
+DECODER: dict[str, Any] = {"decoder": RNN, "head": {"kind": "vocabulary"}, "tie": "output"}
 CTC = {"heads": {"target": {"kind": "ctc"}}}
 
 
@@ -39,17 +40,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def recipe(data: Path, **sections: dict[str, Any]) -> dict[str, Any]:
+def recipe(folder: Path, **sections: dict[str, Any]) -> dict[str, Any]:
     merged = {
         name: {**SMALL.get(name, {}), **sections.get(name, {})}
         for name in {**SMALL, **sections}
         if name != "task"
     }
-    return {"task": "transcribe", **merged, "data": {**merged["data"], "folder": str(data)}}
+    return {"task": "transcribe", **merged, "data": {**merged["data"], "folder": str(folder)}}
 
 
-def trained(data: Path, to: Path, **sections: dict[str, Any]) -> front.Predictor:
-    made = front.train(recipe(data, **sections), to=to)
+def trained(folder: Path, to: Path, **sections: dict[str, Any]) -> front.Predictor:
+    made = front.train(recipe(folder, **sections), to=to)
     assert isinstance(made, front.Predictor)
     return made
 
@@ -104,7 +105,10 @@ def test_what_does_not_fit_is_refused(data: Path):
         ({"model": {**SMALL["model"], "decoder": RNN}}, "model.head.kind: 'ctc' does not fit"),
         ({"model": {**SMALL["model"], **CTC}}, "model.heads.target: model.head is the only one"),
         ({"model": {**SMALL["model"], **DECODER}}, "search.kind: 'ctc' needs a CTC head"),
-        ({"model": {**SMALL["model"], "tie": "all"}}, "model.tie: 'all' is for texts"),
+        (
+            {"model": {**SMALL["model"], **DECODER, "tie": "all"}, "search": {"kind": "beam"}},
+            "model.tie: 'all'",
+        ),
     ]:
         with pytest.raises(RecipeError) as error:
             config.from_table(recipe(data, **sections))
@@ -183,7 +187,12 @@ def test_classify_hears(data: Path, tmp_path: Path):
                 "input": {"kind": "mel", "channels": 3},
                 "encoder": RNN,
             },
-            "train": {"updates": 60, "threads": 1, "optimizer": {"learning_rate": 0.02}},
+            "train": {
+                "updates": 100,
+                "threads": 1,
+                "optimizer": {"learning_rate": 0.02},
+                "schedule": {"kind": "constant", "warmup": 5},
+            },
         },
         to=tmp_path / "run",
     )
@@ -221,7 +230,12 @@ def test_a_language_model_is_asked(data: Path, tmp_path: Path):
             "data": {"train": [str(letters)], "validation": [str(letters)]},
             "tokenizer": {"kind": "character"},
             "model": {"dim": 16, "decoder": RNN},
-            "train": {"updates": 60, "threads": 1, "optimizer": {"learning_rate": 0.02}},
+            "train": {
+                "updates": 60,
+                "threads": 1,
+                "optimizer": {"learning_rate": 0.02},
+                "schedule": {"kind": "constant", "warmup": 5},
+            },
         },
         to=tmp_path / "writes",
     )

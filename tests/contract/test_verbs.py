@@ -103,7 +103,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "transcribe": {
         "data": {part: [f"sounds/{part}.tsv"] for part in ("train", "validation", "test")},
         "source": {"features": {"rate": 8000, "mels": 11}},
-        "evaluation": {"lines": 2},
+        "tokenizer": {"kind": "character"},
+        "evaluation": {"lines": 2, "metrics": ["wer", "cer"]},
         "model": {"dim": 8, "input": {"channels": 3}, "encoder": RNN},
     },
     "tag": {
