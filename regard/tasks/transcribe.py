@@ -195,19 +195,12 @@ class Task(WritingTask):
             terms |= head_of(model).loss(
                 memory.states, batch["target_in"][:, 1:], memory.mask, lengths, batch.targets
             )
-        return self._weighted(terms), None
-
-    def _weighted(self, terms: Terms) -> Terms:
+        if {"ctc", "nll"} <= terms.keys():
+            return mixed(terms, self.config.ctc_weight), None
         if "nll" not in terms:
             alone = terms["ctc"]
-            return {**terms, "nll": Term(alone.sum.detach(), alone.count, 0.0)}
-        if "ctc" not in terms:
-            return terms
-        share = self.config.ctc_weight
-        weights = {name: share if name == "ctc" else 1 - share for name in terms}
-        return {
-            name: replace(term, weight=term.weight * weights[name]) for name, term in terms.items()
-        }
+            terms["nll"] = Term(alone.sum.detach(), alone.count, 0.0)
+        return terms, None
 
     # Using what was learnt
 
@@ -248,3 +241,9 @@ class Task(WritingTask):
         if model.decoder is None:
             return self.transcriber.look(model, text, search, target)
         return super().look(model, text, search, target, length)
+
+
+def mixed(terms: Terms, share: float) -> Terms:
+    """λ · CTC + (1 − λ) · what the decoder's head says."""
+    weights = {name: share if name == "ctc" else 1 - share for name in terms}
+    return {name: replace(term, weight=term.weight * weights[name]) for name, term in terms.items()}
