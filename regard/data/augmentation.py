@@ -133,15 +133,15 @@ def sampled(pixels: Values, affine: Float[np.ndarray, "B 2 3"]) -> Values:
     np.clip(columns, 0, width + 1, out=columns)
     top = np.minimum(rows.astype(np.int32), height)
     left = np.minimum(columns.astype(np.int32), width)
-    below, beside = (rows - top)[..., None], (columns - left)[..., None]
+    below = (rows - top.astype(np.float32))[..., None]
+    beside = (columns - left.astype(np.float32))[..., None]
     flat = framed.reshape(-1, channels)
     first = (np.arange(count, dtype=np.int32) * ((height + 2) * (width + 2)))[:, None, None]
     place = first + top * (width + 2) + left
     upper = flat[place] * (1 - beside) + flat[place + 1] * beside
     place = place + (width + 2)
     lower = flat[place] * (1 - beside) + flat[place + 1] * beside
-    found: Values = upper + (lower - upper) * below
-    return found
+    return upper + (lower - upper) * below
 
 
 def _coloured(pixels: Values, drawn: Drawn, config: Config) -> Values:

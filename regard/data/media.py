@@ -24,6 +24,8 @@ LITTER = ("thumbs.db", "desktop.ini")
 """What systems leave in folders; so are names that begin with a point."""
 CUT = 4096
 """Characters of a path that are shown: no path has more."""
+FILES = 10_000
+"""Broken files of a kind that a report names."""
 
 
 SUFFIXES = {*pictures.SUFFIXES, *sound.SUFFIXES}

@@ -80,24 +80,29 @@ class Report:
     used: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     findings: dict[str, list[Finding]] = field(default_factory=dict)
+    most: int = KEPT
+    """How many of each kind are kept: more where each is a file of its own."""
 
     def add(self, finding: Finding) -> None:
         self.counts[finding.what] += 1
         kept = self.findings.setdefault(finding.what, [])
-        if len(kept) < KEPT:
+        if len(kept) < self.most:
             kept.append(finding)
 
     def include(self, other: "Report") -> None:
         """Also report what was found in another part; used are the lines of this one."""
+        self.most = max(self.most, other.most)
         for what, found in other.findings.items():
             self.counts[what] += other.counts[what]
-            self.findings[what] = [*self.findings.get(what, []), *found][:KEPT]
+            self.findings[what] = [*self.findings.get(what, []), *found][: self.most]
 
     def summary(self) -> list[str]:
         """Lines for a person: how many were used, then each kind of defect with its places."""
         lines = [f"{self.used:,} lines used"]
         for what, count in self.counts.most_common():
-            lines.append(f"{count:,} × {what}" + (f", the first {KEPT}:" if count > KEPT else ":"))
+            lines.append(
+                f"{count:,} × {what}" + (f", the first {self.most}:" if count > self.most else ":")
+            )
             lines += [f"  {f.path}:{f.line}: “{f.excerpt}”" for f in self.findings[what]]
         return lines
 

@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.readers import Finding, Report
+from regard.data.readers import KEPT, Finding, Report
 from regard.data.store import Column, Store, Writer
 from regard.fields import Example, Field
 
@@ -149,7 +149,7 @@ def _written(report: Report) -> dict[str, Any]:
 
 
 def _read(table: Mapping[str, Any]) -> Report:
-    report = Report(used=table["used"])
+    report = Report(used=table["used"], most=len(table["findings"]) or KEPT)
     for path, line, what, excerpt in table["findings"]:
         report.add(Finding(Path(path), line, what, excerpt))
     report.counts.clear()

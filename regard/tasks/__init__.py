@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from regard.data.media import CUT
+from regard.data.media import CUT, FILES
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
@@ -253,7 +253,9 @@ def parsed_cell(
     try:
         return field.cell(cell, path)
     except ValueError as error:
-        shown = excerpt(cell, width=CUT) if field.on_disk else excerpt(cell)
+        shown = excerpt(cell)
+        if field.on_disk:
+            shown, report.most = excerpt(cell, width=CUT), FILES
         found = Finding(path, line, str(error), shown)
         if policy.broken == "refuse":
             raise UserError(str(found)) from None

@@ -299,7 +299,8 @@ def _defaults(task: ModuleType) -> list[str]:
             return "model.weights"
         if kind in units:
             return f'unit = "{kind}"'
-        return ("tokenizer", part)[kind in known] + f'.kind = "{kind}"'
+        section = part if kind in known else "source" if kind in kinds("fields") else "tokenizer"
+        return f'{section}.kind = "{kind}"'
 
     heads = [", ".join(f"`{where(kind)}`" for kind in name.split("-")) for name in list(tables)[1:]]
     lines = [f"| default of | any | {' | '.join(heads)} |", "|---" * (len(tables) + 1) + "|"]

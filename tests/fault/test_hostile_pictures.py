@@ -1,0 +1,73 @@
+"""Damaged and hostile pictures: none ends anything, each is read or reported with its path, and
+memory stays small."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data.readers import Policy, Report
+from regard.fields import image
+from regard.tasks import parsed_cell
+from tests.fault.conftest import FULL
+from tests.fault.hostile_pictures import MAKERS, cases
+
+COUNT = 500 if FULL else len(MAKERS)
+MEGABYTES = 500
+PROGRAM = """\
+import json, resource, sys
+from pathlib import Path
+from tests.fault.test_hostile_pictures import read
+read(Path(sys.argv[1]))
+print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
+"""
+
+
+def field() -> image.Field:
+    return image.Field("source", image.Config(size=(16, 16), normalise="none")).fit([])  # type: ignore[return-value]
+
+
+def read(folder: Path) -> tuple[list[str], Report]:
+    """What training does: every file is checked, what passes is decoded."""
+    skip, report, reads = Policy(broken="skip"), Report(), field()
+    passed = []
+    for row in reads.labelled([folder], (), skip, report):
+        if parsed_cell(reads, row.value, row.path, row.line, skip, report) is not None:
+            [found] = reads.encode([row.value])
+            assert found["source"].shape == (1, 16, 16, 3)
+            assert found["source"].dtype == np.uint8
+            passed.append(row.value)
+    return passed, report
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("pictures")
+    for n, case in enumerate(cases(COUNT)):
+        label = place / f"label{n % 3}"
+        label.mkdir(exist_ok=True)
+        (label / case.name).write_bytes(case.data)
+    (place / "label0" / "nowhere.png").symlink_to("missing.png")
+    return place
+
+
+def test_each_is_read_or_reported_with_its_path(folder: Path):
+    passed, report = read(folder)
+    reported = {each.excerpt for found in report.findings.values() for each in found}
+    assert sum(report.counts.values()) == len(reported)
+    assert not reported & {*passed}
+    every = {str(path) for path in folder.glob("*/*")}
+    assert reported | {*passed} == every
+    by_name = {Path(path).name for path in passed}
+    for case in cases(COUNT):
+        if case.sound is not None:
+            assert (case.name in by_name) == case.sound, case.name
+
+
+def test_memory_stays_small(folder: Path):
+    words = [sys.executable, "-c", PROGRAM, str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) < MEGABYTES
