@@ -83,9 +83,9 @@ def _crafted(tone: np.ndarray, whole: dict[str, bytes]) -> Iterator[tuple[str, b
     flac = bytearray(whole["flac"])
     for total in (0, 1, 2**35, 2**36 - 1):  # 36 bits of the header's ten bytes from 18 on
         packed = int.from_bytes(flac[18:26], "big")
-        changed = bytearray(flac)
-        changed[18:26] = ((packed >> 36 << 36) | total).to_bytes(8, "big")
-        yield f"flac-total-{total}.flac", bytes(changed)
+        lying = bytearray(flac)
+        lying[18:26] = ((packed >> 36 << 36) | total).to_bytes(8, "big")
+        yield f"flac-total-{total}.flac", bytes(lying)
     eight = np.stack([tone * n / 8 for n in range(8)], 1)
     for kind in PLAIN:
         yield f"eight.{kind}", encoded(kind, eight)
