@@ -30,7 +30,7 @@ def wav(
     riff: int | None = None,
 ) -> bytes:
     """A wav file whose header says what it is told to."""
-    width = max(1, bits // 8 * channels)
+    width = min(65535, max(1, bits // 8 * channels))
     fmt = struct.pack("<HHIIHH", form, channels, rate, min(2**32 - 1, rate * width), width, bits)
     size = len(body) if claimed is None else claimed
     data = b"fmt " + struct.pack("<I", len(fmt)) + fmt + b"data" + struct.pack("<I", size) + body
