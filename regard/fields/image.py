@@ -138,10 +138,30 @@ class Field(Base):
         of_table = str(data.columns[-1]) if data.columns else cls.column
         return cls(name, config, folder, of_table)
 
+    @property
+    def mixed(self) -> bool:
+        return self.config.augment.mixup > 0
+
     # One picture
+
+    def from_python(self, value: Any, name: str) -> str:
+        """A path, a picture of Pillow, or bytes (H, W) or (H, W, C) as an array."""
+        if isinstance(value, Path):
+            return str(value)
+        if isinstance(value, pictures.Image.Image):
+            return media.Inline(name, pictures.png(value))
+        if isinstance(value, np.ndarray):
+            try:
+                return media.Inline(name, pictures.png(pictures.Image.fromarray(value)))
+            except (TypeError, ValueError, OSError) as error:
+                raise UserError(f"{name}: this array is no picture: {error}") from None
+        found: str = value
+        return found
 
     def parse(self, text: str) -> str:
         """A place that is there; what is in it shows when it is encoded."""
+        if isinstance(text, media.Inline):
+            return text
         path, _ = media.split(text.strip())
         media.check(path)
         return text.strip()
@@ -310,7 +330,10 @@ class Field(Base):
         return {self.name: mixed, f"{self.name}_share": own}
 
     def drawn(self, row: Row) -> bytes:
-        return pictures.png(np.asarray(row[self.name])[0])
+        pixels = np.asarray(row[self.name])[0]
+        return pictures.png(
+            pictures.Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+        )
 
     def pieces(self, row: Row) -> list[str]:
         """One: the parts of a picture that a model reads are its input's."""

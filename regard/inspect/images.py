@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.inputs import Grid
 from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen
 from regard.inspect.reading import Reading
 from regard.model import Model
-from regard.types import Grid
 
 View = dict[str, Any]
 SHOWN = 32
