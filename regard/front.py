@@ -24,6 +24,7 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
+from regard.runs.fusing import fuse
 from regard.runs.generating import Generates
 from regard.runs.state import free_folder
 from regard.tasks import Chooses, Continues, Grades, Prediction, Searches, Task, check_texts
@@ -216,6 +217,7 @@ class Predictor(Generates):
         if align and "align_tokens" in known:
             given["align_tokens"] = True
         chosen = self.search(search, **options)
+        fuse(self.task, chosen, str(self.model.device))
         if "finder" in known:
             forced = prefixes is not None and any(prefixes)
             given["finder"] = self.finder(chosen, prefixes=forced, details=details)
@@ -250,6 +252,7 @@ class Predictor(Generates):
         """
         check("batch", batch, Count)
         chosen = self.search(search, **options)
+        fuse(self.task, chosen, str(self.model.device))
         given: dict[str, Any] = {"batch": batch}
         if samples and "samples" in self.task.evaluate_options:
             given["samples"] = samples

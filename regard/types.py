@@ -338,7 +338,8 @@ class Head(Protocol):
     """Turns hidden vectors into logits when somebody wants them, or into loss terms."""
 
     predicts: ClassVar[str]
-    """tokens, labels, tags or numbers: a task takes a head that predicts what the task does."""
+    """tokens, labels, tags, numbers or paths (of tokens and blanks): a task takes a head that
+    predicts what the task does."""
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]: ...
 

@@ -1,12 +1,14 @@
 """Runs of every family, small and untrained: enough to be looked into."""
 
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from regard.data import tones
 from regard.model import build
 from regard.recipe.config import from_table
 from regard.runs import Run
@@ -49,6 +51,12 @@ TASKS: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "word"},
         "windows": {"length": 32},
     },
+    "transcribe": {
+        "data": {"train": ["sounds/train.tsv"], "validation": ["sounds/validation.tsv"]},
+        "source": {"features": {"rate": 8000, "mels": 11}},
+        "tokenizer": {"kind": "character"},
+        "evaluation": {"metrics": ["wer", "cer"]},
+    },
     "classify": {"data": {"train": ["labels.tsv"]}, "tokenizer": {"kind": "word"}},
     "tag": {"data": {"train": ["tags.txt"]}, "tokenizer": {"kind": "word"}},
     "forecast": {
@@ -76,6 +84,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "causal": ("language_model", {"decoder": {**BLOCKS, "norm": "pre"}}),
     "filler": ("masked_language_model", {"encoder": {**BLOCKS, "norm": "pre"}}),
     "both_ways": ("bidirectional_language_model", {"tie": "none", "input": {"size": 8}}),
+    "listener": ("transcribe", {"encoder": BLOCKS, "input": {"channels": 3}}),
     "classifier": ("classify", {"encoder": BLOCKS, "head": {"pooling": "attention"}}),
     "tagger": (
         "tag",
@@ -96,6 +105,10 @@ def example(task: str) -> str:
     """Something that a run of a task can read."""
     if task == "forecast":
         return SERIES
+    if task == "transcribe":
+        folder = Path(tempfile.gettempdir(), "regard-tones")
+        tones.write(folder, {"test": 1})
+        return str(folder / "test" / "0000.wav")
     who = "[MASK]" if task in FILLED else "dogs"
     return f"two {who} play in the snow {' '.join(HOSTILE)}"
 
@@ -139,6 +152,8 @@ def table(task: str, model: dict[str, Any], data: Path) -> dict[str, Any]:
         "series.csv": SERIES,
     }.items():
         (data / name).write_text(content, encoding="utf-8")
+    if task == "transcribe":
+        tones.write(data / "sounds", {"train": 4, "validation": 2})
     made = TASKS[task]
     metric = {"metric": "nll"} if task != "translate" else {}
     return made | {

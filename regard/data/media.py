@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data import parquet, pictures
+from regard.data import parquet, pictures, sound
 from regard.data.labelled import Labelled, texts
 from regard.data.readers import Finding, Policy, Report, forbidden, suffix
 from regard.data.tables import Name
@@ -28,7 +28,7 @@ FILES = 10_000
 """Broken files of a kind that a report names."""
 
 
-SUFFIXES = {*pictures.SUFFIXES}
+SUFFIXES = {*pictures.SUFFIXES, *sound.SUFFIXES}
 """How names of such files end."""
 
 

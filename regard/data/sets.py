@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from regard.data import derived
+from regard.data import derived, derived_sounds, derived_speech
 from regard.data.archives import digest, members
 from regard.errors import UserError
 
@@ -96,6 +96,10 @@ MAKE: dict[str, Make] = {
     "pronunciation": derived.pronunciation,
     "ud-ewt-1000": derived.few_sentences,
     "spelling-correction": derived.spelling_correction,
+    "fsdd-digits": derived_sounds.digits,
+    "fsdd-strings": derived_sounds.strings,
+    "tones": derived_sounds.tones,
+    "speech": derived_speech.speech,
     "phrasebook-en-de": partial(_phrasebook, "en-de"),
     "phrasebook-en-fr": partial(_phrasebook, "en-fr"),
 }

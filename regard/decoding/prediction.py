@@ -55,6 +55,8 @@ class Prediction:
     """Spans that tags such as B-PER and I-PER mark: label, start, end, text."""
     alignment: list[int] = field(default_factory=list)
     """For each token, which of the input's tokens it looked at most."""
+    times: list[tuple[float, float]] = field(default_factory=list)
+    """Of each token that was heard, when it begins and ends, in seconds."""
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     """The n best, the first included, if more than one was asked for."""
     probabilities: dict[str, float] = field(default_factory=dict)
@@ -109,3 +111,8 @@ def scored(log_probs: Sequence[float], **details: Any) -> dict[str, Any]:
         **details,
         "log_probs": log_probs,
     }
+
+
+def nothing(problem: str | None = None) -> Prediction:
+    """The output of an empty input, or of one that cannot be read."""
+    return Prediction(text="", status="broken" if problem else "empty", problem=problem)

@@ -1,7 +1,7 @@
 """What a model writes for sources: what is asked of a search, and what comes of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,10 +10,17 @@ from torch import Tensor
 from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.choices import Choices
+from regard.decoding.inputs import parsed, read_positions, readable
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import Prediction, scored, written
+from regard.decoding.prediction import (
+    Prediction,
+    nothing,
+    scored,
+    written,
+)
 from regard.errors import RecipeError, UserError
-from regard.fields import text
+from regard.examples import stored
+from regard.fields import Row, text
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.layers.position import limit
@@ -30,10 +37,10 @@ Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """How long an output may become: factor × the source's tokens + extra; or what it may be."""
+    """How long an output may become: factor × the source's length + extra; or what it may be."""
 
     factor: Factor = 2.0
-    """Tokens of output for each token of input."""
+    """Tokens of output for each token, or frame, of input."""
     extra: LengthOrZero = 10
     """Tokens on top of that."""
     choices: str = ""
@@ -67,13 +74,14 @@ def collate(
 
 @dataclass(frozen=True)
 class Translator:
-    """Two vocabularies, and what may be written."""
+    """What is read, the vocabulary of what is written, and what may be written."""
 
-    source: text.Field
+    source: Any
+    """A field of any kind."""
     target: text.Field
     output: Output
     longest: int
-    """The most tokens that are read of a source."""
+    """The most positions that are read of a source."""
     choices: Choices | None = None
 
     def predict(
@@ -99,68 +107,81 @@ class Translator:
         if length is not None and length < 1:
             raise RecipeError(f"length: {length} must be ≥ 1")
         check_choices(self.choices is not None, search, length)
-        whole = self.source.tokenizer.encode(inputs)
-        encoded = [tokens[: self.longest] for tokens in whole]
+        full = [n for n, line in enumerate(inputs) if line.strip()]
+        rows, problems = readable(self.source, inputs, full, first)
         forced = self.target.tokenizer.encode(prefixes) if prefixes else [[] for _ in inputs]
         for prefix in filter(None, forced):
             check_written_length("prefix: it", prefix, model)
-        full = [n for n, line in enumerate(inputs) if line.strip()]
-        order = sorted(full, key=lambda n: (len(encoded[n]), n))
+        order = sorted(rows, key=lambda n: (self.source.length(rows[n]), n))
         # An engine makes its own batches.
         size = batch if finder is None else max(1, len(order))
         batches = [order[start : start + size] for start in range(0, len(order), size)]
 
         def predicted(ids: list[int]) -> list[Prediction]:
-            sources, numbers = [encoded[n] for n in ids], [first + n for n in ids]
+            sources, numbers = [self.cut(rows[n]) for n in ids], [first + n for n in ids]
             request = self.request(model, sources, [forced[n] for n in ids], numbers, length)
             if finder is None:
                 found = self.search(model, sources, request, search)
             else:
-                found = finder(sources, request, search)
+                tokens = [[*map(int, row[self.source.name])] for row in sources]
+                found = finder(tokens, request, search)
             links: list[list[int]] = [[]] * len(ids)
             if align_tokens:
                 links = self.align(model, sources, found, batch)
             return [
-                self._prediction(encoded[n], best, link, len(whole[n]) > self.longest)
+                self._prediction(rows[n], best, link)
                 for n, best, link in zip(ids, found, links, strict=True)
             ]
 
         done = parallel_batches(predicted, batches, model.device)
         found = dict(zip(order, (each for some in done for each in some), strict=True))
         for n in range(len(inputs)):
-            yield found.get(n, Prediction(text="", status="empty"))
+            yield found[n] if n in found else nothing(problems.get(n))
 
-    def batch(self, sources: Sequence[Any], targets: Sequence[Any] | None = None) -> Batch:
-        """Tokens of both sides, with what stands around them."""
-        return collate(sources, targets, (self.source.tokenizer, self.target.tokenizer))
+    def read(self, inputs: Sequence[str]) -> list[Row]:
+        """The rows of what a user gives, whole."""
+        found: list[Row] = self.source.encode(parsed(self.source, inputs))
+        return found
 
-    def _prediction(
-        self, source: list[int], best: list[Hypothesis], link: list[int], cut: bool
-    ) -> Prediction:
+    def cut(self, row: Row) -> Row:
+        """As much of a row as is read."""
+        found: Row = self.source.cut(row, self.longest)
+        return found
+
+    def batch(self, sources: Sequence[Row], targets: Sequence[Any] | None = None) -> Batch:
+        """Rows of sources, and tokens of targets if there are any."""
+        ids = range(len(sources))
+        if targets is None:
+            return stored.collate([self.source], sources, ids)
+        name = self.target.name
+        rows = [{**row, name: tokens} for row, tokens in zip(sources, targets, strict=True)]
+        return stored.collate([self.source, self.target], rows, ids)
+
+    def _prediction(self, source: Row, best: list[Hypothesis], link: list[int]) -> Prediction:
         first, by = best[0], self.target.tokenizer
-        status = self._status(cut, source)
+        status = self.source.status(source, self.longest, strict=True)
         return written(
             best,
             [by.decode(each.tokens) for each in best],
             by,
             status="capped" if status == "ok" and not first.finished else status,
-            source=self.source.positions({self.source.name: source}),
+            source=self._shown(source),
             alignment=link[: len(first.tokens) + first.finished],
         )
 
-    def _status(self, cut: bool, tokens: Sequence[int]) -> str:
-        """How what was given could be read."""
-        return "cut" if cut else "unknown" if self.source.tokenizer.unknown in tokens else "ok"
+    def _shown(self, source: Row) -> list[str]:
+        """The tokens of a text; of a sound, say, nothing that a person would read."""
+        return [] if self.source.on_disk else self.source.positions(self.cut(source))
 
     def request(
         self,
         model: Model,
-        sources: list[list[int]],
+        sources: Sequence[Row],
         forced: list[list[int]],
         numbers: list[int],
         length: int | None = None,
     ) -> Request:
-        """What is asked of search for these source tokens."""
+        """What is asked of search for these sources."""
         if self.choices is not None:
             self._check_begun(self.choices, forced)
             self.choices.to(model.device)
@@ -177,7 +198,7 @@ class Translator:
         )
 
     def _caps(
-        self, sources: list[list[int]], forced: list[list[int]], length: int | None
+        self, sources: Sequence[Row], forced: list[list[int]], length: int | None
     ) -> list[int]:
         """The most tokens of each output: no choice is cut short."""
         longest = max(map(len, forced))
@@ -186,10 +207,13 @@ class Translator:
         if length is not None and length <= longest:
             raise RecipeError(f"length: {length} tokens, but the prefix has {longest} already")
         caps = [
-            max(int(self.output.factor * len(source)) + self.output.extra, len(prefix) + 1)
+            max(self._longest_output(source), len(prefix) + 1)
             for source, prefix in zip(sources, forced, strict=True)
         ]
         return caps if length is None else [min(cap, length) for cap in caps]
+
+    def _longest_output(self, source: Row) -> int:
+        return int(self.output.factor * self.source.length(source)) + self.output.extra
 
     def _check_begun(self, choices: Choices, forced: list[list[int]]) -> None:
         for prefix in set(map(tuple, forced)) - {()}:
@@ -198,7 +222,7 @@ class Translator:
                 raise RecipeError(f"prefix: no choice begins with its tokens, {symbols}")
 
     def search(
-        self, model: Model, sources: list[list[int]], request: Request, search: Part
+        self, model: Model, sources: Sequence[Row], request: Request, search: Part
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, best first."""
         with torch.inference_mode(), threads_for(model, len(sources)):
@@ -209,15 +233,16 @@ class Translator:
         return found
 
     def align(
-        self, model: Model, sources: list[list[int]], found: list[list[Hypothesis]], size: int
+        self, model: Model, sources: Sequence[Row], found: list[list[Hypothesis]], size: int
     ) -> list[list[int]]:
-        """For each token of the best output, which of the source's tokens it looked at most."""
+        """For each token of the best output, which of the source's positions it looked at most."""
         targets = [list(best[0].tokens) for best in found]
         links: list[list[int]] = []
         with torch.inference_mode():
             for start in range(0, len(sources), size):
-                sides = (side[start : start + size] for side in (sources, targets))
-                links += align(model, self.batch(*sides).to(model.device))
+                end = start + size
+                batch = self.batch(sources[start:end], targets[start:end])
+                links += align(model, batch.to(model.device))
         return links
 
     def score(
@@ -225,30 +250,31 @@ class Translator:
     ) -> Iterator[dict[str, Any]]:
         """log-probability and perplexity of each given target, in order."""
         model.eval()
-        sources = self.source.tokenizer.encode(inputs)
-        left = [tokens[: self.longest] for tokens in sources]
+        sources = self.read(inputs)
+        left = [self.cut(row) for row in sources]
         right = self.target.tokenizer.encode(outputs)
         for n, tokens in enumerate(right, 1):
             check_written_length(f"line {n}: the target", tokens, model)
 
         def log_probs(ids: list[int]) -> list[list[float]]:
-            sides = ([side[n] for n in ids] for side in (left, right))
-            batch = self.batch(*sides).to(model.device)
+            batch = self.batch([left[n] for n in ids], [right[n] for n in ids]).to(model.device)
             with torch.inference_mode():
                 hidden, _ = model.decode(batch["target_in"], model.start(batch))
                 table = model.head.logits(hidden).float().log_softmax(-1)
                 chosen = table.gather(-1, batch["target_out"][..., None]).squeeze(-1).cpu()
             return [chosen[row, : len(right[n]) + 1].tolist() for row, n in enumerate(ids)]
 
-        lengths = [(len(y), len(x)) for x, y in zip(left, right, strict=True)]
+        lengths = [(len(y), self.source.length(x)) for x, y in zip(left, right, strict=True)]
         for n, found in enumerate(by_length(lengths, size, log_probs)):
-            status = self._status(len(sources[n]) > self.longest, [*left[n], *right[n]])
+            status = self.source.status(sources[n], self.longest, strict=True)
+            if status == "ok" and self.target.tokenizer.unknown in right[n]:
+                status = "unknown"
             pieces = self.target.positions({self.target.name: right[n]})
             yield scored(found, status=status, tokens=pieces)
 
     def look(self, model: Model, text: str, search: Part, target: str | None) -> Reading:
         """What is written for a text, or a given target, for the viewer."""
-        source = self.source.tokenizer.encode([text])[0][: self.longest]
+        source = self.cut(self.read([text])[0])
         by, beam = self.target.tokenizer, None
         if target is None:
             request = self.request(model, [source], [[]], [0])
@@ -260,17 +286,19 @@ class Translator:
             tokens, ended = by.encode([target])[0], True
         said = [*tokens, by.end] if ended else tokens
         batch = self.batch([source], [tokens]).to(model.device)
-        return reading.written(
+        names, words = read_positions(model, self.source, source, batch)
+        found = reading.written(
             batch,
             text,
             said,
             by,
             start=by.start,
             given=0 if target is None else len(said),
-            source=self.source.positions({self.source.name: source}),
-            source_words=self.source.groups({self.source.name: source}),
+            source=names,
+            source_words=words,
             beam=beam,
         )
+        return replace(found, sound=self.source.played(source))
 
 
 def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None:

@@ -20,6 +20,7 @@ from regard.fields import text as texts
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
 from regard.runs import Run, transfer
+from regard.tasks import Examines
 from regard.train import checkpoint
 
 FULL, SHORT = 1_000_000, 30_000
@@ -153,6 +154,8 @@ def _data(
             wanted |= examples.wanted(_telling(plan, part))
     try:
         found += _examples(plan, parts, _bases(recipe, plan))
+        task = module("tasks", recipe.kind)
+        found += task.examine(recipe, plan, parts) if isinstance(task, Examines) else ()
     except UserError as error:
         found.append(finding("data.unreadable", "data.file", str(error)))
     return parts, merged(found)

@@ -254,6 +254,8 @@ class Plan:
         found, most = {}, self.data.max_length
         sides = [(n, each.sizes(flat)) for n, each in enumerate(fields.values())]
         sizes = {n: size for n, size in sides if size is not None}
+        if not sizes:
+            return {}
         for n in np.flatnonzero(np.max([*sizes.values()], 0) > most).tolist():
             side = max(sizes, key=lambda each: sizes[each][n])
             shown = [*fields.values()][side].show(block.columns[side][n])

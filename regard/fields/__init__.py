@@ -23,6 +23,7 @@ from regard.checks.sides import Part, Where
 from regard.data.batching import Draw, Lengths
 from regard.data.labelled import Labelled, texts
 from regard.data.readers import Policy, Report
+from regard.data.sound import Played
 from regard.data.store import Column, Store
 from regard.data.tables import Name
 from regard.data.writer import ROWS, joined
@@ -229,6 +230,10 @@ class Field(ABC):
         cut already."""
         return {name: row[name] for name in self.columns}
 
+    def length(self, row: Row) -> int:
+        """Positions of one row, as batches count them."""
+        return len(row[self.name])
+
     def lengths(self, store: Store) -> Lengths | None:
         """Positions of each stored row as a model reads it; None of a field that has none."""
         return store.lengths(self.name)
@@ -257,6 +262,11 @@ class Field(ABC):
         """A row as a picture, PNG, where it is one (the viewer asks)."""
         return b""
 
-    def status(self, row: Row, longest: int) -> str:
-        """How a row could be read: ok, cut, or unknown."""
-        return "cut" if len(row[self.name]) > longest else "ok"
+    def played(self, row: Row) -> Played | None:
+        """A row as a sound, where it is one (the viewer asks)."""
+        return None
+
+    def status(self, row: Row, longest: int, *, strict: bool = False) -> str:
+        """How a row could be read: ok, cut, or unknown, if nothing of it is known; `strict`: if
+        anything of it is not."""
+        return "cut" if self.length(row) > longest else "ok"

@@ -177,7 +177,11 @@ class Tokenised(Base):
     def pieces(self, row: Row) -> list[str]:
         return self.tokenizer.pieces([int(token) for token in row[self.name]])
 
-    def status(self, row: Row, longest: int) -> str:
+    def status(self, row: Row, longest: int, *, strict: bool = False) -> str:
+        unknown = [token == self.tokenizer.unknown for token in row[self.name][:longest]]
+        if strict:
+            cut = len(row[self.name]) > longest
+            return "cut" if cut else "unknown" if any(unknown) else "ok"
         if all(token == self.tokenizer.unknown for token in row[self.name]):
             return "unknown"
         return "cut" if len(row[self.name]) > longest else "ok"

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.inputs import Names
+from regard.inputs import Grid
 from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen
 from regard.inspect.reading import Reading
@@ -23,7 +23,7 @@ def view(
 ) -> View | None:
     """The picture, numbers for each place of its grid, filters and features."""
     reads: Any = model.input
-    if not reading.picture or not isinstance(reads, Names):
+    if not reading.picture or not isinstance(reads, Grid):
         return None
     rows, columns = reads.grid
     count = rows * columns
@@ -35,8 +35,8 @@ def view(
             signed = blocks.signed(values[n].reshape(rows, columns).numpy())
             maps.append({"name": f"attribution of {name}", "values": signed})
     for name, weights in _looks(seen).items():
-        grid = _of_whole(weights, first)[first:].reshape(rows, columns)
-        share = grid / grid.max().clamp(min=1e-12)
+        places = _of_whole(weights, first)[first:].reshape(rows, columns)
+        share = places / places.max().clamp(min=1e-12)
         maps.append({"name": name, "values": blocks.weights(share.cpu().numpy())})
     png = base64.b64encode(reading.picture).decode("ascii")
     found: View = {"image": f"data:image/png;base64,{png}", "rows": rows, "columns": columns}

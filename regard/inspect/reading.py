@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.labels import UNKNOWN
+from regard.data.sound import Played
 from regard.data.tokenizers import Tokenizer
 from regard.inspect.beam import Tree, recorded, tree
 from regard.model import Model
@@ -56,6 +57,10 @@ class Reading:
     picture: bytes = b""
     """Where a picture is read, that picture, as PNG; the last of `source` are places of its grid,
     row by row."""
+    sound: Played | None = None
+    """Where a sound is read, that sound."""
+    heard: list[tuple[str, float, float]] = field(default_factory=list)
+    """Tokens that were heard, each with the seconds at which it begins and ends."""
     blanks: list[int] = field(default_factory=list)
     """Positions of `source` that are to be filled, one for each of `said`; none where each of
     `said` is read, too."""

@@ -34,7 +34,7 @@ from regard.train import checkpoint
 SCRIPTS = (
     "data.js", "colour.js", "draw.js", "marks.js", "axes.js", "heatmap.js", "lines.js", "words.js",
     "attention.js", "findings.js", "blanks.js", "output.js", "numbers.js", "beam.js", "heads.js",
-    "layers.js", "vectors.js", "senses.js", "picture.js", "main.js",
+    "layers.js", "vectors.js", "senses.js", "picture.js", "sound.js", "main.js",
 )  # fmt: skip
 """In the order in which they stand in the page."""
 
@@ -165,7 +165,7 @@ def page(report: Report) -> str:
     style = _file("style.css")
     scripts = [_file(name) for name in SCRIPTS]
     policy = (
-        f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"default-src 'none'; img-src data:; media-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}"
     )
     blocks = (

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.inspect import images
+from regard.inspect import images, sounds
 from regard.inspect.ablation import ablation
 from regard.inspect.attribution import attribute
 from regard.inspect.blocks import Blocks
@@ -81,6 +81,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
     found["ablation"] = ablation(model, reading)
     found["gradient"] = gradient(model, reading)
     found["attribution"] = said_of = attributions(model, reading, blocks)
+    found["sound"] = sounds.view(reading, blocks)
     found["picture"] = images.view(model, seen, reading, said_of, blocks)
     about = {
         "text": reading.text,

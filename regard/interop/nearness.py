@@ -97,8 +97,9 @@ def measure(task: Task, model: Model, engine: "Engine", search: Part) -> Nearnes
     """Compare an engine with the original and our own search."""
     write = replace(task.translator, choices=None)  # CTranslate2 writes any text
     sources, basis = samples(task)
-    request = write.request(model, sources, [[] for _ in sources], list(range(len(sources))))
-    found = write.search(model, sources, request, search)
+    rows = [task.source.row(tokens) for tokens in sources]
+    request = write.request(model, rows, [[] for _ in rows], list(range(len(rows))))
+    found = write.search(model, rows, request, search)
     ours = [best[0] for best in found]
     theirs = [best[0] for best in engine.find(sources, request, search, log_probs=False)]
     outputs = [h.tokens for h in ours]

@@ -25,9 +25,10 @@ Shape letters beside those of `regard.types`: B counts the sentences still in wo
 hypotheses of each, C the candidates among which the hypotheses of the next step are chosen.
 """
 
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 from regard.errors import UserError
 from regard.recipe.values import check
@@ -44,10 +45,18 @@ __all__ = [
     "Sentence",
     "Step",
     "Steps",
+    "Stepwise",
     "check_ranges",
     "drain",
     "impossible",
 ]
+
+
+@runtime_checkable
+class Stepwise(Protocol):
+    """The module of a search for decoders; that of CTC has frames, and none."""
+
+    steps: Callable[..., Steps]
 
 
 def impossible() -> UserError:

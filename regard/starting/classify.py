@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.data.cells import MISSING
 from regard.errors import RecipeError, UserError
-from regard.starting import Asked, Draft, Key, Section, measures, pictures, table
+from regard.starting import Asked, Draft, Key, Section, measures, pictures, sounds, table
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table, shown
 
@@ -26,7 +26,7 @@ BUDGET = Budget(tokens=40e6, least=5, most=25, batch=16384)
 
 def fits(asked: Asked) -> float:
     """Sure where a column has few values and another has texts."""
-    if pictures.is_folder(asked):
+    if sounds.is_folder(asked) or pictures.is_folder(asked):
         return 0.9
     try:
         found = table.read(asked.files[0])
@@ -77,7 +77,9 @@ def _unsure(found: Table, rest: Sequence[Column]) -> str:
 
 
 def look(asked: Asked, base: Path) -> Draft:
-    """Texts with one label each; or, of a folder, pictures."""
+    """Texts with one label each; or, of a folder, pictures or sounds."""
+    if sounds.is_folder(asked):
+        return sounds.look(asked, base)
     if pictures.is_folder(asked):
         return pictures.look(asked, base)
     files = table.parts(asked.files)

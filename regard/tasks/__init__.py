@@ -8,6 +8,12 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from regard.data.readers import Report
 from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
+from regard.decoding.inputs import (
+    parsed as parsed,
+    parsed_cell as parsed_cell,
+    read_positions as read_positions,
+    readable as readable,
+)
 from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
@@ -24,14 +30,9 @@ from regard.tasks._checks import (
     check_head as check_head,
     check_positions as check_positions,
     check_read_positions as check_read_positions,
+    check_search as check_search,
     check_spelling as check_spelling,
     check_written as check_written,
-)
-from regard.tasks._inputs import (
-    parsed as parsed,
-    parsed_cell as parsed_cell,
-    read_positions as read_positions,
-    readable as readable,
 )
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
@@ -211,6 +212,27 @@ class Continues(Protocol):
     def symbols(self, part: Any) -> list[list[int]]:
         """What it reads of each text of a part."""
         ...
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """The module of a task that has something to say of data and model together."""
+
+    def examine(self, recipe: Recipe, plan: Any, parts: Any) -> Iterator[Any]:
+        """Findings (the doctor asks)."""
+        ...
+
+
+@runtime_checkable
+class Fuses(Protocol):
+    """A task whose search may ask a language model how a text goes on."""
+
+    def fuse(self, follow: Any | None) -> None:  # search.ctc.Follow
+        """Ask this one from now on; None: no one."""
+        ...
+
+    target: Any
+    """The field that is written."""
 
 
 def sizes_of(fields: Fields, reads: str = "", writes: str = "", shared: bool = False) -> Sizes:

@@ -10,6 +10,7 @@ from regard.fields import Field
 from regard.layers.position import TABLES
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Holding, module
+from regard.search import Stepwise
 from regard.types import Counted, FieldSize, FixedLength, Head, NoSize, Positioned, Spells
 
 
@@ -79,3 +80,10 @@ def check_written(recipe: Recipe) -> None:
             f"tokenizer.split: {split!r} is for tasks that only read; {recipe.kind} writes "
             "text: use 'words'"
         )
+
+
+def check_search(recipe: Recipe) -> None:
+    """A decoder is searched step by step."""
+    kind = recipe.task.search.kind
+    if not isinstance(module("search", kind), Stepwise):
+        raise RecipeError(f"search.kind: {kind!r} is not for the task {recipe.kind}")

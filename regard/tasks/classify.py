@@ -146,7 +146,7 @@ class Task(FolderTask):
         model.eval()
         head: Any = model.head
         found = np.zeros((len(rows), len(self.names)))
-        sizes = [len(row[self.source.name]) for row in rows]
+        sizes = [self.source.length(row) for row in rows]
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):
@@ -276,7 +276,7 @@ class Task(FolderTask):
             if self.config.labels.unseen == "refuse" or {*given} <= {*self.names}:
                 truth = self.target.numbers_of(text, f"label {n + 1}")
                 log_probs = [-Judged(logits[n : n + 1], [truth], self.several).nll()]
-            status = "cut" if len(whole[n][self.source.name]) > longest else "ok"
+            status = "cut" if self.source.status(whole[n], longest) == "cut" else "ok"
             yield scored(log_probs, status=status, tokens=list(given))
 
     def look(
@@ -299,4 +299,4 @@ class Task(FolderTask):
             source=source,
             source_words=words,
         )
-        return replace(found, picture=self.source.as_png(row))
+        return replace(found, picture=self.source.as_png(row), sound=self.source.played(row))

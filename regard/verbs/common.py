@@ -32,7 +32,7 @@ Folder = Annotated[Path, arg(help="The run's folder.")]
 MINE = 'A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".'
 Parts = Annotated[Path | None, arg(help=MINE, help_behavior_hint="")]
 Part = Literal["train", "validation", "test"]
-Search = Literal["beam", "greedy", "sample"]
+Search = Literal["beam", "ctc", "greedy", "sample"]
 Engine = Annotated[
     interop.Engine,
     arg(help="What searches: auto takes CTranslate2 where it does the same as torch."),

@@ -1,5 +1,10 @@
-"""`regard demo`: from nothing to a translator in a few minutes, with what it attended to."""
+"""`regard demo`: from nothing to a model that does something, in a few minutes, with a picture.
 
+A demonstration is a recipe of an embedded corpus, and a picture of what its model does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,28 +13,88 @@ import torch
 from regard import front, plots, runs
 from regard.console.shell import command, quoted
 from regard.data import catalogue
+from regard.decoding.prediction import Prediction
 from regard.decoding.translation import cross_attention
 from regard.examples.stored import collate
-from regard.plots import drawing
+from regard.plots import drawing, sound
 from regard.recipe import checked
 from regard.runs import Run, state
 from regard.verbs import display
 
 SAMPLES = 10
+Languages = Literal["en-de", "en-fr"]
+Name = Literal["translate", "transcribe"]
+Draw = Callable[[front.Predictor, str, Prediction, Path], None]
+"""A picture of what a model does with an input, of which it made the prediction."""
 
 
-def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool) -> bool:
-    """Train on the phrasebook, score it, show samples and a picture, say what to try next.
+@dataclass(frozen=True)
+class Demo:
+    """One demonstration."""
+
+    name: str
+    """Of its run: demo-NAME."""
+    recipe: str
+    dataset: str
+    making: str
+    """What is done before anything is trained."""
+    using: str
+    """What is done with the trained model."""
+    picture: str
+    shows: str
+    """What the picture shows."""
+    draw: Draw
+    next: Callable[[Path, str], list[str]]
+    """What to try next, with the run and an input of it."""
+
+
+def of(name: Name, languages: Languages) -> Demo:
+    """The demonstration of a task."""
+    if name == "transcribe":
+        return Demo(
+            name="transcribe",
+            recipe="tones",
+            dataset="tones",
+            making="synthesising tones",
+            using="listening to sounds that it has never heard",
+            picture="spectrogram.png",
+            shows="what was heard where",
+            draw=draw_spectrogram,
+            next=lambda folder, source: [
+                f"{command('predict', folder)} {quoted(source)} --format jsonl",
+                "regard train tones model.encoder.kind=transformer",
+                "regard data get fsdd-strings && regard train fsdd-strings    # real voices",
+            ],
+        )
+    return Demo(
+        name=languages,
+        recipe="phrasebook",
+        dataset=f"phrasebook-{languages}",
+        making="writing the phrasebook",
+        using="translating sentences that it has never seen",
+        picture="attention.png",
+        shows="what it attended to",
+        draw=draw_attention,
+        next=lambda folder, source: [
+            f"echo {quoted(source)} | {command('predict', folder)} --format jsonl",
+            "regard demo --languages en-fr",
+            "regard train phrasebook model.dim=64        # what does a smaller model lose?",
+        ],
+    )
+
+
+def demo(languages: Languages, to: Path | None, *, as_json: bool, name: Name = "translate") -> bool:
+    """Train on an embedded corpus, score it, show samples and a picture, say what to try next.
 
     False if it was interrupted.
     """
-    name = f"phrasebook-{languages}"
-    with display.waiting("writing the phrasebook"):
-        catalogue.get(name)
-    for record in [] if to else state.check_rerun(f"demo-{languages}", (), "demo"):
+    chosen = of(name, languages)
+    with display.waiting(chosen.making):
+        catalogue.get(chosen.dataset)
+    for record in [] if to else state.check_rerun(f"demo-{chosen.name}", (), "demo"):
         display.warn(record["text"])
-    folder = to or state.free_folder(f"demo-{languages}")
-    _, recipe = front.prepared("phrasebook", [f"data.set={name}"], folder)
+    folder = to or state.free_folder(f"demo-{chosen.name}")
+    _, recipe = front.prepared(chosen.recipe, [f"data.set={chosen.dataset}"], folder)
     with display.waiting(f"preparing the data in {folder}"):
         run = Run.create(folder, recipe)
     with display.training(run) as (show, tick):
@@ -38,28 +103,31 @@ def demo(languages: Literal["en-de", "en-fr"], to: Path | None, *, as_json: bool
         display.summary(run, progress)
         return False
     predictor = front.Predictor(run)
-    with display.waiting("translating sentences that it has never seen"):
+    with display.waiting(chosen.using):
         scores, predictions = predictor.evaluate("test")
     sources, references = predictor.task.references("test")
     samples = [
         {"source": s, "output": p.text, "reference": r}
         for s, p, r in zip(sources, predictions, references, strict=True)
     ][:SAMPLES]
-    picture = folder / "attention.png"
-    draw_attention(predictor, sources[0], predictions[0].text, picture)
+    picture = folder / chosen.picture
+    chosen.draw(predictor, sources[0], predictions[0], picture)
     if as_json:
         table = {n: {"score": s.value, "signature": s.signature} for n, s in scores.items()}
         result = {"run": str(folder), "scores": table, "samples": samples, "picture": str(picture)}
         print(checked.written(result))
     else:
-        _show(folder, scores, samples, picture)
+        _show(chosen, folder, scores, samples, picture)
     return True
 
 
-def draw_attention(predictor: front.Predictor, source: str, target: str, path: Path) -> None:
+def draw_attention(
+    predictor: front.Predictor, source: str, prediction: Prediction, path: Path
+) -> None:
     """The mean over heads of the attention to the source, one panel per layer."""
     task: Any = predictor.task
-    rows = [field.encode([side]) for field, side in ((task.source, source), (task.target, target))]
+    pairs = ((task.source, source), (task.target, prediction.text))
+    rows = [field.encode([side]) for field, side in pairs]
     row = {**rows[0][0], **rows[1][0]}
     batch = collate([task.source, task.target], [row], [0])
     with torch.inference_mode():
@@ -70,9 +138,22 @@ def draw_attention(predictor: front.Predictor, source: str, target: str, path: P
     drawing.save(plots.attention(layers.numpy(), *sides, title), path)
 
 
-def _show(folder: Path, scores: Any, samples: list[dict[str, str]], picture: Path) -> None:
+def draw_spectrogram(
+    predictor: front.Predictor, source: str, prediction: Prediction, path: Path
+) -> None:
+    """What the model reads of a sound, with the letters where CTC places them."""
+    field = next(iter(predictor.task.fields.values()))
+    frames = field.frames(field.encode([field.parse(source)])[0])
+    title = f"{Path(source).name}: {prediction.text}"
+    hop = field.config.features.hop
+    drawing.save(sound.spectrogram(frames, hop, prediction.tokens, prediction.times, title), path)
+
+
+def _show(
+    chosen: Demo, folder: Path, scores: Any, samples: list[dict[str, str]], picture: Path
+) -> None:
     say = display.results.print
-    say(f"\n{SAMPLES} of the test's sentences, none of which it was trained on:\n")
+    say(f"\n{SAMPLES} of the test's examples, none of which it was trained on:\n")
     for sample in samples:
         right = sample["output"] == sample["reference"]
         say(f"  {sample['source']}\n  → {sample['output']}")
@@ -80,12 +161,10 @@ def _show(folder: Path, scores: Any, samples: list[dict[str, str]], picture: Pat
             say(f"    (right: {sample['reference']})")
     say("")
     display.scores(folder, "test", scores, None, as_json=False)
+    hints = [*chosen.next(folder, samples[0]["source"]), "regard data list      # real data sets"]
+    listed = "\n".join(f"  {hint}" for hint in hints)
     say(
-        f"\nwhat it attended to:   {picture}\n"
+        f"\n{chosen.shows + ':':<23}{picture}\n"
         f"learning curves:       {folder / 'curves.png'}\n\n"
-        "Try next:\n"
-        f"  echo {quoted(samples[0]['source'])} | {command('predict', folder)} --format jsonl\n"
-        f"  regard demo --languages en-fr\n"
-        f"  regard train phrasebook model.dim=64        # what does a smaller model lose?\n"
-        f"  regard data list                            # real data sets, and recipes for them",
+        f"Try next:\n{listed}"
     )

@@ -199,22 +199,25 @@ def _profile(
 
 def demo(
     *,
+    task: Literal["translate", "transcribe"] = "translate",
     languages: Literal["en-de", "en-fr"] = "en-de",
     to: Maybe[Path] = None,
     json: Flag = False,
 ) -> None:
-    """Train a small Transformer on the embedded phrasebook, in a few minutes.
+    """Train a small model on an embedded corpus, in a few minutes, and draw what it does.
 
     Examples:
       regard demo
       regard demo --languages en-fr --to runs/french
+      regard demo --task transcribe
 
     Args:
-        languages: The pair of languages.
-        to: The folder of the run; runs/demo-LANGUAGES otherwise.
+        task: Translate the sentences of a phrasebook, or transcribe a code of tones and chirps.
+        languages: The pair of languages that is translated.
+        to: The folder of the run; runs/demo-LANGUAGES or runs/demo-TASK otherwise.
         json: Scores and samples as JSON on stdout.
     """
     from regard.verbs import demo as demonstration
 
-    if not demonstration.demo(languages, to, as_json=json):
+    if not demonstration.demo(languages, to, as_json=json, name=task):
         sys.exit(INTERRUPTED)

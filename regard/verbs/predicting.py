@@ -49,6 +49,9 @@ def predict(
     beams: Maybe[int] = None,
     nbest: Maybe[int] = None,
     length_penalty: Maybe[float] = None,
+    language_model: Maybe[str] = None,
+    weight: Maybe[float] = None,
+    bonus: Maybe[float] = None,
     min_length: Maybe[int] = None,
     temperature: Maybe[float] = None,
     top_k: Maybe[int] = None,
@@ -95,6 +98,7 @@ def predict(
       regard predict runs/chat "What is 2 + 3?"
       regard predict runs/etth1-linear series.csv > forecast.csv
       regard predict runs/mnist-vit digit.png
+      regard predict runs/speech hello.wav --beams 16 --language-model runs/letters --json
 
     Args:
         file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input, where a
@@ -113,6 +117,9 @@ def predict(
         beams: Hypotheses that beam search keeps.
         nbest: How many of them, or how many samples, are given (with --format jsonl).
         length_penalty: Exponent of the length by which a score is divided.
+        language_model: A run that a CTC search asks how texts go on (with --beams above 1).
+        weight: Of its log-probability.
+        bonus: Added for each token that a CTC search writes.
         min_length: Fewest tokens of an output; the prompt of a language model is no part of it.
         temperature: Above 1 samples more freely, below 1 more safely.
         top_k: Sample among this many tokens; 0 for all.
@@ -147,6 +154,7 @@ def predict(
         length_penalty=length_penalty, min_length=min_length, temperature=temperature,
         top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
         seed=seed, length=length, top=top,
+        language_model=language_model, weight=weight, bonus=bonus,
     )  # fmt: skip
     detailed = json or format == "jsonl"
     if nbest is not None and nbest > 1 and not detailed:

@@ -44,6 +44,7 @@ def new(
       regard new tag train.conll dev.conll test.conll
       regard new forecast load.csv
       regard new pictures/
+      regard new transcribe train.tsv
       regard new classify tickets.csv --columns queue,subject
 
     Args:

@@ -34,6 +34,9 @@ def evaluate(
     search: Maybe[Search] = None,
     beams: Maybe[int] = None,
     length_penalty: Maybe[float] = None,
+    language_model: Maybe[str] = None,
+    weight: Maybe[float] = None,
+    bonus: Maybe[float] = None,
     choices: Maybe[Path] = None,
     baseline: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
@@ -61,6 +64,9 @@ def evaluate(
         search: How outputs are found, if not as the recipe says.
         beams: Hypotheses that beam search keeps.
         length_penalty: Exponent of the length by which a score is divided.
+        language_model: A run that a CTC search asks how texts go on (with --beams above 1).
+        weight: Of its log-probability.
+        bonus: Added for each token that a CTC search writes.
         choices: A file of all that may be written, one text to a line; none: anything may.
         baseline: Another run: is the difference more than chance? (paired bootstrap)
         batch: Sentences at a time; the result does not depend on it.
@@ -80,7 +86,10 @@ def evaluate(
     for place in (output, report):
         if place is not None:
             streams.check_place(place)
-    options = given(search=search, beams=beams, length_penalty=length_penalty)
+    options = given(
+        search=search, beams=beams, length_penalty=length_penalty,
+        language_model=language_model, weight=weight, bonus=bonus,
+    )  # fmt: skip
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))

@@ -12,6 +12,7 @@ import pytest
 import tomli_w
 
 from regard import cli
+from regard.data import tones
 from regard.recipe.parts import kinds, module
 from regard.tasks import Looks, Task
 from tests import small_runs
@@ -59,6 +60,7 @@ def files(folder: Path) -> None:
         }
         for ending, rows in texts.items():
             (folder / f"{part}.{ending}").write_text("\n".join(rows) + "\n")
+    tones.write(folder / "sounds", {"train": 12, "validation": 4, "test": 4})
     steps = (f"{math.sin(t / 3):.4f},{t % 7}" for t in range(160))
     (folder / "series.csv").write_text("\n".join(["x,y", *steps]) + "\n")
 
@@ -98,6 +100,13 @@ RECIPES: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "word"},
         "model": {"dim": 8, "encoder": RNN},
     },
+    "transcribe": {
+        "data": {part: [f"sounds/{part}.tsv"] for part in ("train", "validation", "test")},
+        "source": {"features": {"rate": 8000, "mels": 11}},
+        "tokenizer": {"kind": "character"},
+        "evaluation": {"lines": 2, "metrics": ["wer", "cer"]},
+        "model": {"dim": 8, "input": {"channels": 3}, "encoder": RNN},
+    },
     "tag": {
         "data": data("tags"),
         "tokenizer": {"kind": "word"},
@@ -109,8 +118,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "model": {"dim": 8, "encoder": RNN},
     },
 }
-NOT_SHIPPED = ("bidirectional_language_model",)
-"""What reads by it is."""
+NOT_SHIPPED = ("bidirectional_language_model", "transcribe")
+"""Of the one, what reads by it is."""
 TRAIN = {"updates": 4, "validate_every": 2, "save_every": 2, "threads": 1, "allow": ["data.leaked"]}
 
 
@@ -164,12 +173,14 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     compared = verb("compare", "one", "two", "--samples", "20")
     assert next(iter(scores)) in compared and "no winner" in compared
     given = Path("series.csv").read_text() if task == "forecast" else "a dog runs"
+    given = "sounds/test/0000.wav" if task == "transcribe" else given
     Path("input.txt").write_text(given)
     said = verb("predict", "one", "input.txt")
     assert len(said.splitlines()) == (3 if task == "forecast" else 1)
     if task != "forecast":
         assert verb("predict", "one", given) == said
-        Path("table.csv").write_text(f"id,text\n7,{given}\n")
+        column = "audio" if task == "transcribe" else "text"
+        Path("table.csv").write_text(f"id,{column}\n7,{given}\n")
         row = verb("predict", "one", "table.csv").splitlines()[1]
         assert row.startswith(f"7,{given},") and said.strip() in row
     scored = verb("score", "one", "--part", "test", "--json")

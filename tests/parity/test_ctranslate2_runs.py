@@ -304,7 +304,8 @@ def test_an_export_in_int8_says_how_near_it_is(predictor: front.Predictor, tmp_p
     assert price.megabytes[1] < price.megabytes[0] and not price.worse
     assert price.float32 == pytest.approx(predictor.evaluate("validation")[0]["bleu"].value)
     sources = task.source.tokenizer.encode(task.references("validation")[0])
-    request = task.translator.request(model, sources, [[]] * 16, list(range(16)))
+    rows = [task.source.row(tokens) for tokens in sources]
+    request = task.translator.request(model, rows, [[]] * 16, list(range(16)))
     engine, search = ctranslate2.Engine(folder, workers=1), predictor.search()
     ours, theirs = native(model, sources, request, search), engine.find(sources, request, search)
     same = [a[0].tokens == b[0].tokens for a, b in zip(ours, theirs, strict=True)]

@@ -80,7 +80,7 @@ def test_the_demo_can_be_tried(tmp_path: Path, capsys, monkeypatch):
 
     samples = [{"source": "What's this?", "output": "x", "reference": "x"}]
     monkeypatch.setattr(display, "scores", lambda *_, **__: None)
-    demo._show(tmp_path / "my run", {}, samples, tmp_path / "a.png")
+    demo._show(demo.of("translate", "en-de"), tmp_path / "my run", {}, samples, tmp_path / "a.png")
     line = next(line for line in capsys.readouterr().out.splitlines() if "echo" in line)
     folder = str(tmp_path / "my run")
     wanted = ["echo", "What's this?", "|", "regard", "predict", folder, "--format", "jsonl"]

@@ -7,6 +7,7 @@
     ["blanks", "Fill in", regard.blanks],
     ["numbers", "Numbers", regard.numbers],
     ["picture", "Picture", regard.picture, { bar: regard.pictureBar }],
+    ["sound", "Sound", regard.sound],
     ["tokens", "Output", regard.output],
     ["attention", "Attention", regard.attention, { bar: regard.attentionBar, difference: regard.attentionDifference }],
     ["alignment", "Alignment", regard.alignment, { difference: regard.alignmentDifference }],

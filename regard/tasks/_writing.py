@@ -1,0 +1,163 @@
+"""What tasks share that write texts, whatever they read: translate, transcribe."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.data import files, pairs
+from regard.data.readers import Policy, Report
+from regard.decoding.choices import Choices
+from regard.decoding.translation import Translator
+from regard.examples.preparation import Plan, watched
+from regard.inspect.reading import Reading
+from regard.metrics import Score, perplexity
+from regard.model import Model
+from regard.recipe.parts import Part, module
+from regard.tasks import FolderTask, Prediction
+from regard.train import health
+from regard.types import Batch, Carry, Terms
+
+
+class WritingTask(FolderTask):
+    """A task with two fields, what is read and the text that is written; its recipe has the
+    sections data, tokenizer, batch, search, output and evaluation."""
+
+    predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
+    evaluate_options = frozenset({"finder", "samples"})
+
+    def __init__(self, config: Any, folder: Path, plan: Plan) -> None:
+        super().__init__(config, folder, plan)
+        self.source, self.target = self.fields.values()
+
+    @cached_property
+    def translator(self) -> Translator:
+        """What is asked of a search; the recipe's own choices are read when they are needed."""
+        bound = self.config.output.choices
+        return self._bound(
+            self.make_choices(self.folder / pairs.CHOICES, Report()) if bound else None
+        )
+
+    def _bound(self, choices: Choices | None) -> Translator:
+        output, longest = self.config.output, self.config.data.max_length
+        return Translator(self.source, self.target, output, longest, choices)
+
+    def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
+        """Choices of texts, or of a file's; what cannot be written is reported and left out."""
+        by = self.target.tokenizer
+        texts = pairs.listed(source, by, self.config.data.max_length, report)
+        return Choices(list(texts.values()), by.end, len(by))
+
+    def restrict(self, choices: Choices | None) -> None:
+        self.translator = self._bound(choices)
+
+    def restricted(self) -> bool:
+        return self.translator.choices is not None
+
+    # Learning
+
+    def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
+        """−log p(y | x), the true beginning of y being given at each place."""
+        hidden, _ = model.decode(batch["target_in"], model.start(batch))
+        return model.head.loss(hidden, batch["target_out"], batch["target_mask"]), None
+
+    def validate(self, model: Model) -> dict[str, float]:
+        if not self.plan.has("validation"):
+            return {}
+        figures = self._likelihood(model)
+        if self.config.evaluation.lines:
+            sources, answers = self._watched()
+            greedy = Part("greedy", module("search", "greedy").Config())
+            outputs = list(self.predict(model, sources, greedy))
+            scores = self.grade(outputs, answers, list(self.config.evaluation.watched))
+            figures |= {name: score.value for name, score in scores.items()}
+            right = [texts[0] for texts in answers]
+            figures |= health.shares([output.text for output in outputs], right, sources)
+        return figures
+
+    def _watched(self) -> tuple[list[str], list[list[str]]]:
+        """The pairs of the validation part that are predicted while training."""
+        found = watched(self.folder, self.fields)
+        if found is None:  # of a run that kept none
+            examples = self.plan.examples("validation", Report())
+            found = [each.values for each in examples][: self.config.evaluation.lines]
+        answers, show = self.config.evaluation.answers, self.source.show
+        return [show(source) for source, _ in found], [answers(target) for _, target in found]
+
+    def _likelihood(self, model: Model) -> dict[str, float]:
+        batches = self._stored("validation").once(self.config.batch)
+        with torch.inference_mode():
+            terms = [self.loss(model, each.to(model.device))[0]["nll"] for each in batches]
+        total, count = sum(float(term.sum) for term in terms), sum(term.count for term in terms)
+        return {"nll": total / max(1, count), "perplexity": perplexity(total / max(1, count))}
+
+    # Using what was learnt
+
+    def predict(
+        self, model: Model, inputs: Sequence[str], search: Part, **options: Any
+    ) -> Iterator[Prediction]:
+        """Exactly one output per input, in order; options are those of `Translator.predict`."""
+        return self.translator.predict(model, inputs, search, **options)
+
+    def evaluate(
+        self, model: Model, part: files.Part, search: Part, *, samples: int = 0, **options: Any
+    ) -> tuple[dict[str, Score], list[Prediction]]:
+        """Predict a part and score it. Every line counts: an empty side is kept, not skipped."""
+        sources, answers = self.alternatives(part)
+        outputs = list(self.predict(model, sources, search, **options))
+        scores = self.grade(outputs, answers, samples=samples)
+        if self.config.evaluation.unseen:
+            scores |= self._apart(outputs, answers, samples)
+        return scores, outputs
+
+    def references(self, part: files.Part) -> tuple[list[str], list[str]]:
+        """Both sides of a part, every line of it; of several right answers the first."""
+        sources, answers = self.alternatives(part)
+        return sources, [texts[0] for texts in answers]
+
+    def alternatives(self, part: files.Part) -> tuple[list[str], list[list[str]]]:
+        """Every source of a part, and all the answers that are right for it: as many as lines."""
+        strict = self.config.data.on_bad_line == "refuse"
+        policy = Policy(broken="refuse" if strict else "keep", empty="keep")
+        read = [each.values for each in self.plan.whole(part, policy)]
+        how, show = self.config.evaluation, self.source.show
+        return [show(source) for source, _ in read], [how.answers(target) for _, target in read]
+
+    def grade(
+        self,
+        outputs: Sequence[Prediction],
+        answers: Sequence[Sequence[str]],
+        which: Sequence[str] | None = None,
+        samples: int = 0,
+    ) -> dict[str, Score]:
+        """The recipe's scores, or others; with `samples`, bootstrap intervals."""
+        texts = [[each["text"] for each in o.alternatives] or [o.text] for o in outputs]
+        found: dict[str, Score] = self.config.evaluation.scores(texts, answers, which, samples)
+        return found
+
+    def _apart(
+        self, outputs: Sequence[Prediction], answers: Sequence[Sequence[str]], samples: int
+    ) -> dict[str, Score]:
+        """Scores of the lines of which training has an answer as a target, and of the others."""
+        known = {each.values[1] for each in self.plan.examples("train", Report())}
+        lines: dict[str, list[int]] = {"seen": [], "unseen": []}
+        for n, texts in enumerate(answers):
+            lines["unseen" if known.isdisjoint(texts) else "seen"].append(n)
+        found = dict[str, Score]()
+        for group, ids in lines.items():
+            chosen = [outputs[n] for n in ids], [answers[n] for n in ids]
+            some = self.grade(*chosen, samples=samples) if ids else {}
+            found |= {f"{name}.{group}": score for name, score in some.items()}
+        return found
+
+    def score(
+        self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
+    ) -> Iterator[dict[str, Any]]:
+        return self.translator.score(model, inputs, outputs, batch)
+
+    def look(
+        self, model: Model, text: str, search: Part, target: str | None, length: int
+    ) -> Reading:
+        return self.translator.look(model, text, search, target)
