@@ -30,11 +30,12 @@ from regard.runs import Run
 
 FOLDER = Path(__file__).parent / "labels"
 BEGUN = {
-    "word2vec": ("imdb-vectors", "model.input.vectors"),
-    "elmo": ("imdb-elmo", "model.input.weights"),
-    "bert": ("imdb-mlm", "model.weights"),
+    "word2vec": ("imdb-vectors", ("model.input.vectors", "tokenizer.words_of")),
+    "elmo": ("imdb-elmo", ("model.input.weights",)),
+    "bert": ("imdb-mlm", ("model.weights",)),
 }
-"""What a way begins with, by the name of its run, and the key that names it."""
+"""What a way begins with, by the name of its run, and the keys that name it. Words that only the
+vectors know are words, too: few labels come with few of them."""
 WAYS = ("scratch", "word2vec", "elmo", "bert", "bag")
 DRAWS = {100: 3, 1000: 3, 0: 1}
 """Labels, and how often they are drawn; 0: all."""
@@ -120,8 +121,9 @@ def _score(
     ]
     place = folder / f"{way}-{count or 'all'}-{draw}"
     if way in BEGUN and not place.exists():
-        name, key = BEGUN[way]
-        changes.append(f'{key}="{begun(Path(options.base) / name, way)}"')
+        name, keys = BEGUN[way]
+        run = begun(Path(options.base) / name, way)
+        changes += [f'{key}="{run}"' for key in keys]
     return accuracy(place, FOLDER / f"{way}.toml", changes)
 
 
