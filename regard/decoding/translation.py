@@ -302,7 +302,8 @@ class Translator:
             source_words=words,
             beam=beam,
         )
-        return replace(found, sound=self.source.played(source))
+        drawn, played = self.source.drawn(source), self.source.played(source)
+        return replace(found, picture=drawn, sound=played)
 
 
 def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.metrics import SEED, Score
+from regard.metrics import SEED, Score, retrieval
 
 BLOCK = 500
 """Tokens of running text that are drawn together: neighbours are as alike as a line's words."""
@@ -158,6 +158,17 @@ def recovered(
     }
     names = {f"{name}{suffix}": each for name, each in found.items()}
     return {name: ratio(scores[name], *each) for name, each in names.items() if name in scores}
+
+
+def retrieved(
+    scores: Mapping[str, Score], ranks: Sequence[retrieval.Ranks], ways: Sequence[str]
+) -> dict[str, Statistic]:
+    """Queries of each example that find what belongs to it."""
+    return {
+        name: ratio(scores[name], *retrieval.hits(ranks, way, k), percent)
+        for name, (way, k) in retrieval.names(ways).items()
+        if name in scores
+    }
 
 
 def windowed(

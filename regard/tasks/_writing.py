@@ -60,29 +60,40 @@ def described(config: Any) -> Plan:
         value, said = example.values
         return example._replace(values=(value, answers(said)[0]))
 
+    written = text.Field("target", config.tokenizer, "written")
     return Plan(
-        fields={
-            source.column: source,
-            "text": text.Field("target", config.tokenizer, "written"),
-        },
+        fields={source.column: source, "text": written},
         data=config.data,
-        read=partial(read_described, config.data, source),
+        read=partial(read_pairs, config.data, (source, written)),
         held_out=config.held_out,
         answer=answer,
         watched=config.evaluation.lines,
     )
 
 
-def read_described(
-    data: files.Config, source: Field, part: files.Part, policy: Policy, report: Report
+def read_pairs(
+    data: files.Config,
+    fields: tuple[Field, Field],
+    part: files.Part,
+    policy: Policy,
+    report: Report,
 ) -> Iterator[Example]:
-    """The rows of a part's files, which are tables, or have a line for each file and text."""
+    """The rows of a part's files, which are tables, or have a line for each value."""
     paths = tuple(data.paths(part))
-    columns = data.columns or (source.column, "text")
-    for line, (cell, said) in parallel(paths, columns, policy, report, **data.layout):
-        value = parsed_cell(source, cell, paths[0], line, policy, report)
-        if value is not None:
-            yield Example(paths, line, (value, said))
+    for line, cells in parallel(paths, columns_of(data, fields), policy, report, **data.layout):
+        values = tuple(
+            parsed_cell(field, cell, paths[0], line, policy, report)
+            for field, cell in zip(fields, cells, strict=True)
+        )
+        if None not in values:
+            yield Example(paths, line, values)
+
+
+def columns_of(data: files.Config, fields: tuple[Field, Field]) -> tuple[str | int, ...]:
+    """What the columns of two fields are called: as they are, or source and target if both are of
+    one kind."""
+    usual = tuple(field.column for field in fields)
+    return data.columns or (pairs.SIDES if usual[0] == usual[1] else usual)
 
 
 class WritingTask(FolderTask):
