@@ -200,31 +200,6 @@ class Input(Protocol):
 
 
 @runtime_checkable
-class Names(Protocol):
-    """An input whose positions are its own doing, as patches of a picture are."""
-
-    def names(self, batch: Batch) -> list[str]:
-        """What stands at each position."""
-        ...
-
-
-@runtime_checkable
-class Grid(Names, Protocol):
-    """The same where positions are places of a picture."""
-
-    grid: tuple[int, int]
-    """Rows and columns of them."""
-
-
-@runtime_checkable
-class Timed(Protocol):
-    """An input whose positions are times: of sound."""
-
-    seconds: float
-    """From one position to the next."""
-
-
-@runtime_checkable
 class Particular(Protocol):
     """The Config of a part that reads fields of certain sizes alone."""
 

@@ -14,8 +14,9 @@ from regard.checks.sides import Part, Side
 
 COMPARED = 20_000
 """Pictures of a part, its first ones, that are looked at."""
-REPEATED, LEAKED = 0.01, 0.01
-"""Shares of a part from which copies are worth a warning, or in the test an error."""
+REPEATED, LEAKED, SIMILAR = 0.01, 0.01, 0.005
+"""Shares of a part from which copies are worth a warning, or in the test an error; and those that
+look alike, which a few simple drawings always do."""
 BITS = 3
 """Bits of two hashes that may differ."""
 NEAR = 5.0
@@ -75,7 +76,7 @@ def check(
     copies, near = _again(train)
     if len(copies) > REPEATED * len(train.glimpses):
         yield _pairs("image.repeated", train, train, copies, "the same picture is at")
-    if near:
+    if len(near) > SIMILAR * len(train.glimpses):
         yield _pairs("image.similar", train, train, near, "nearly the same picture is at")
     for each in seen:
         if each is train:
@@ -85,7 +86,7 @@ def check(
             many = each.part.name == "test" and len(copies) > LEAKED * len(each.glimpses)
             rule: Severity = "error" if many else "warning"
             yield _pairs("image.leaked", each, train, copies, "training has this picture:", rule)
-        if near:
+        if len(near) > SIMILAR * len(each.glimpses):
             yield _pairs("image.similar", each, train, near, "training has nearly this picture:")
 
 

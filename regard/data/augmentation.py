@@ -103,8 +103,8 @@ def maps(drawn: Drawn, config: Config, height: int, width: int) -> Float[np.ndar
         share = np.sqrt(config.area + (1 - config.area) * drawn[:, AREA])  # of a side
         stretch = np.exp(math.log(config.aspect) * either[:, ASPECT] / 2)
         tall, wide = np.minimum(share * stretch, 1), np.minimum(share / stretch, 1)
-        down = down + (1 - tall) * height * either[:, TOP] / 2
-        right = right + (1 - wide) * width * either[:, LEFT] / 2
+        down = down + (1 - tall) * (height - 1) * either[:, TOP] / 2
+        right = right + (1 - wide) * (width - 1) * either[:, LEFT] / 2
     else:
         tall = wide = np.ones(len(drawn))
     mirror = np.where(drawn[:, MIRROR] < config.flip, -1.0, 1.0)
@@ -141,21 +141,22 @@ def sampled(pixels: Values, affine: Float[np.ndarray, "B 2 3"]) -> Values:
     upper = flat[place] * (1 - beside) + flat[place + 1] * beside
     place = place + (width + 2)
     lower = flat[place] * (1 - beside) + flat[place + 1] * beside
-    return upper + (lower - upper) * below
+    found: Values = upper + (lower - upper) * below
+    return found
 
 
 def _coloured(pixels: Values, drawn: Drawn, config: Config) -> Values:
     most = [config.brightness, config.contrast, config.saturation]
-    by = 1 + (2 * drawn[:, [BRIGHTNESS, CONTRAST, SATURATION]] - 1) * most
-    by = by.astype(np.float32)[:, :, None, None, None]
-    pixels = pixels * by[:, 0]
+    factors = 1 + (2 * drawn[:, [BRIGHTNESS, CONTRAST, SATURATION]] - 1) * most
+    by: Values = factors.astype(np.float32)[:, :, None, None, None]
+    found = pixels * by[:, 0]
     if config.contrast:
-        mean = pixels.mean((1, 2, 3), keepdims=True)
-        pixels = mean + (pixels - mean) * by[:, 1]
-    if config.saturation and pixels.shape[3] == 3:
-        grey = (pixels @ GREY)[..., None]
-        pixels = grey + (pixels - grey) * by[:, 2]
-    return np.clip(pixels, 0, 255)
+        mean = found.mean((1, 2, 3), keepdims=True)
+        found = mean + (found - mean) * by[:, 1]
+    if config.saturation and found.shape[3] == 3:
+        grey = (found @ GREY)[..., None]
+        found = grey + (found - grey) * by[:, 2]
+    return np.asarray(np.clip(found, 0, 255), np.float32)
 
 
 def _erased(pixels: Values, drawn: Drawn, config: Config) -> Values:

@@ -39,13 +39,13 @@ class Draw:
     def uniform(self, examples: Sequence[int], count: int) -> NDArray[np.float64]:
         """(N, count): so many numbers from 0 up to 1 for each of the examples, whatever others are
         with them; many times as fast as a generator for each."""
-        places = np.asarray(examples, np.uint64)[:, None] * np.uint64(count)
-        places = places + np.arange(count, dtype=np.uint64)
+        first = np.asarray(examples, np.uint64)[:, None] * np.uint64(count)
+        places: NDArray[np.uint64] = first + np.arange(count, dtype=np.uint64)
         key = np.random.SeedSequence([self.seed, self.epoch, self.index]).generate_state(
             1, np.uint64
         )
         mixed = _mixed(_mixed(places + key) ^ key)
-        return (mixed >> np.uint64(11)) * 2.0**-53
+        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -79,7 +79,8 @@ def labelled(paths: Sequence[Path], report: Report) -> Iterator[Labelled]:
 
 def image(path: Path, number: int) -> NDArray[np.uint8]:
     """(H, W): one of the images, counted from 0."""
-    found = read(path)
-    if found.ndim != IMAGES or number >= len(found):
+    images = read(path)
+    if images.ndim != IMAGES or number >= len(images):
         raise ValueError(f"there is no image {number}")
-    return found[number]
+    found: NDArray[np.uint8] = images[number]
+    return found

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.errors import UserError
 from regard.recipe import checked
 
@@ -66,6 +69,13 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def weights(self, several: bool) -> NDArray[np.float32]:
+        """w_c = N / (C n_c), a mean of 1 over all texts; for several (N − n_c) / n_c, yes : no."""
+        counts = np.array(self.counts, np.float32)
+        if several:
+            return np.asarray(np.maximum(self.texts - counts, 1) / counts, np.float32)
+        return np.asarray(counts.sum() / (len(counts) * counts), np.float32)
 
     @property
     def hash(self) -> str:

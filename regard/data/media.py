@@ -33,9 +33,14 @@ SUFFIXES = {*pictures.SUFFIXES, *sound.SUFFIXES}
 
 
 def is_media(path: Path) -> bool:
-    """Whether a file is such a one by its name, or a place in a container that is there."""
-    inside = split(str(path))[1] is not None and split(str(path))[0].is_file()
-    return inside or path.suffix.lower() in SUFFIXES
+    """Whether a file is such a one by its name."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def is_inside(text: str) -> bool:
+    """Whether it is a place in a file that is there."""
+    path, number = split(text)
+    return number is not None and os.path.isfile(path)  # noqa: PTH113 - no path at all is none
 
 
 def split(place: str) -> tuple[Path, int | None]:
@@ -57,6 +62,8 @@ def located(cell: str, table: Path, folder: str = "") -> str:
 
 def contents(place: str, most: int, column: str = "") -> bytes:
     """The bytes of a file, or of one in a container, whose column is called so; at most so many."""
+    if isinstance(place, Inline):
+        return _limited(place.data, len(place.data), most)
     path, number = split(place)
     check(path)
     if number is not None:
@@ -87,6 +94,17 @@ def _limited(found: bytes, size: int, most: int) -> bytes:
     if size > most or len(found) > most:
         raise ValueError(f"the file has more than {most:,} bytes")
     return found
+
+
+class Inline(str):
+    """What Python gives in place of a file; messages call it by this text."""
+
+    data: bytes
+
+    def __new__(cls, name: str, data: bytes) -> "Inline":
+        made = super().__new__(cls, name)
+        made.data = data
+        return made
 
 
 def labelled(

@@ -177,8 +177,8 @@ def _resized(image: Image.Image, form: Form) -> Image.Image:
             return ImageOps.pad(image, wanted, by, color=colour)
 
 
-def png(pixels: Pixels) -> bytes:
+def png(image: Image.Image) -> bytes:
     """The bytes of a file."""
     with BytesIO() as file:
-        Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
+        image.save(file, "PNG")
         return file.getvalue()

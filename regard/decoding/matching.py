@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from regard.data import batching
 from regard.data.readers import Report, sound
-from regard.decoding.prediction import Prediction, nothing, readable, scored
+from regard.decoding.inputs import readable
+from regard.decoding.prediction import Prediction, nothing, scored
 from regard.errors import UserError
 from regard.examples.stored import collate
 from regard.fields import Row

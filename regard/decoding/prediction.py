@@ -5,11 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from regard.data.files import called
-from regard.data.readers import excerpt
 from regard.data.tokenizers import Tokenizer
-from regard.errors import UserError
-from regard.fields import Row
 from regard.metrics import perplexity
 from regard.search import Hypothesis
 
@@ -120,38 +116,6 @@ def scored(log_probs: Sequence[float], **details: Any) -> dict[str, Any]:
         **details,
         "log_probs": log_probs,
     }
-
-
-def parsed(field: Any, texts: Sequence[str], numbers: Sequence[int] | None = None) -> list[Any]:
-    """The values that a user gives, each called by its number, from 0, where it is none."""
-    found = []
-    for n, text in zip(numbers or range(len(texts)), texts, strict=True):
-        try:
-            found.append(field.parse(text))
-        except ValueError as error:
-            raise UserError(
-                f"{called(text, f'input {n + 1}')}: {error}: “{excerpt(text)}”"
-            ) from None
-    return found
-
-
-def readable(
-    field: Any, inputs: Sequence[str], numbers: Sequence[int], first: int = 0
-) -> tuple[dict[int, Row], dict[int, str]]:
-    """The rows of the inputs that have these numbers; and of files that cannot be read, which spoil
-    no others, what is wrong with them."""
-    if not field.on_disk:
-        values = parsed(field, [inputs[n] for n in numbers], [first + n for n in numbers])
-        return dict(zip(numbers, field.encode(values), strict=True)), {}
-    rows, problems = {}, {}
-    for n in numbers:
-        try:
-            [rows[n]] = field.encode([field.parse(inputs[n])])
-        except ValueError as error:
-            problems[n] = f"{inputs[n]}: {error}"
-        except UserError as error:
-            problems[n] = str(error)
-    return rows, problems
 
 
 def nothing(problem: str | None = None) -> Prediction:

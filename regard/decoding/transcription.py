@@ -8,17 +8,19 @@ import numpy as np
 import torch
 
 from regard.data.batching import by_length
+from regard.decoding.inputs import parsed, readable
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import Prediction, nothing, parsed, readable
+from regard.decoding.prediction import Prediction, nothing
 from regard.examples import stored
 from regard.fields import Row, text
 from regard.heads import ctc as heads
+from regard.inputs import Timed
 from regard.inspect.reading import Reading, likely
 from regard.metrics import perplexity
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.search import ctc
-from regard.types import Batch, Timed
+from regard.types import Batch
 
 Table = ctc.Table
 

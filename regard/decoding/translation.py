@@ -10,15 +10,9 @@ from torch import Tensor
 from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.choices import Choices
+from regard.decoding.inputs import parsed, read_positions, readable
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import (
-    Prediction,
-    nothing,
-    parsed,
-    readable,
-    scored,
-    written,
-)
+from regard.decoding.prediction import Prediction, nothing, scored, written
 from regard.errors import RecipeError, UserError
 from regard.examples import stored
 from regard.fields import Row, text
@@ -30,7 +24,7 @@ from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Factor, LengthOrZero
 from regard.search import Hypothesis, Request
-from regard.types import Batch, Names
+from regard.types import Batch
 
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 """Another engine's search: hypotheses for source tokens (the end not among them)."""
@@ -287,10 +281,7 @@ class Translator:
             tokens, ended = by.encode([target])[0], True
         said = [*tokens, by.end] if ended else tokens
         batch = self.batch([source], [tokens]).to(model.device)
-        names, words = self.source.positions(source), self.source.groups(source)
-        if isinstance(model.input, Names):
-            names = model.input.names(batch)
-            words = [(n, n + 1) for n in range(len(names))]
+        names, words = read_positions(model, self.source, source, batch)
         found = reading.written(
             batch,
             text,
@@ -302,7 +293,7 @@ class Translator:
             source_words=words,
             beam=beam,
         )
-        drawn, played = self.source.drawn(source), self.source.played(source)
+        drawn, played = self.source.as_png(source), self.source.played(source)
         return replace(found, picture=drawn, sound=played)
 
 

@@ -16,6 +16,9 @@ from regard.examples.preparation import STORE, Fields
 from regard.fields import Row
 from regard.types import Batch
 
+Rows = Sequence[Row] | Store
+"""In memory, or read as they are asked for."""
+
 
 class Stored:
     """The rows of a part, each array checked by its field."""

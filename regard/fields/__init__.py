@@ -80,6 +80,12 @@ class Field(ABC):
     """Whether examples with the same value are likely the same example: not so of labels."""
 
     @property
+    def mixed(self) -> bool:
+        """Whether a batch to learn from mixes its examples: NAME_share says how much of each is its
+        own, and what is predicted must be mixed in the same way."""
+        return False
+
+    @property
     def between_ends(self) -> bool:
         """Whether a model reads its values between START and END."""
         return False
@@ -93,6 +99,10 @@ class Field(ABC):
     @abstractmethod
     def parse(self, text: str) -> Any:
         """The value that a user, or a cell of a table, gives; ValueError says what is wrong."""
+
+    def from_python(self, value: Any, name: str) -> str:
+        """What a program gives in place of a text that `parse` takes; messages call it so."""
+        return value  # type: ignore[no-any-return]
 
     def cell(self, text: str, table: Path) -> Any:
         """The value of a cell of a table that is in the data: what a run cannot learn from is a
@@ -248,7 +258,7 @@ class Field(ABC):
         """Which positions belong together, such as those of a word: from, up to."""
         return [(n, n + 1) for n in range(len(self.positions(row)))]
 
-    def drawn(self, row: Row) -> bytes:
+    def as_png(self, row: Row) -> bytes:
         """A row as a picture, PNG, where it is one (the viewer asks)."""
         return b""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from regard.checks import pictures as checks
 from regard.checks.findings import Finding
@@ -98,7 +99,7 @@ class Standard:
     def table(self) -> NDArray[np.float32]:
         """(C, 256): what each value of a byte becomes."""
         mean, std = np.array(self.mean)[:, None], np.array(self.std)[:, None]
-        return ((np.arange(256) / 255 - mean) / std).astype(np.float32)
+        return np.asarray((np.arange(256) / 255 - mean) / std, np.float32)
 
     def apply(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
         """(B, H, W, C), bytes or real numbers from 0 to 255, become (B, C, H, W)."""
@@ -138,10 +139,30 @@ class Field(Base):
         of_table = str(data.columns[-1]) if data.columns else cls.column
         return cls(name, config, folder, of_table)
 
+    @property
+    def mixed(self) -> bool:
+        return self.config.augment.mixup > 0
+
     # One picture
+
+    def from_python(self, value: Any, name: str) -> str:
+        """A path, a picture of Pillow, or bytes (H, W) or (H, W, C) as an array."""
+        if isinstance(value, Path):
+            return str(value)
+        if isinstance(value, Image.Image):
+            return media.Inline(name, pictures.png(value))
+        if isinstance(value, np.ndarray):
+            try:
+                return media.Inline(name, pictures.png(Image.fromarray(value)))
+            except (TypeError, ValueError, OSError) as error:
+                raise UserError(f"{name}: this array is no picture: {error}") from None
+        found: str = value
+        return found
 
     def parse(self, text: str) -> str:
         """A place that is there; what is in it shows when it is encoded."""
+        if isinstance(text, media.Inline):
+            return text
         path, _ = media.split(text.strip())
         media.check(path)
         return text.strip()
@@ -188,7 +209,7 @@ class Field(Base):
     def pixels(self, place: str) -> Pixels:
         """(H, W, C) of the size that a model reads; ValueError says what is wrong."""
         if (inside := _in_idx(place)) is not None:
-            return pictures.shaped(pictures.Image.fromarray(idx.image(*inside)), self.config.form)
+            return pictures.shaped(Image.fromarray(idx.image(*inside)), self.config.form)
         return pictures.decoded(self._bytes(place), self.config.form, self.config.max_pixels)
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
@@ -200,7 +221,7 @@ class Field(Base):
         with suppress(ValueError, UserError):
             if (inside := _in_idx(place)) is not None:
                 found = idx.image(*inside)
-                image, size = pictures.Image.fromarray(found), (found.shape[0], found.shape[1])
+                image, size = Image.fromarray(found), (found.shape[0], found.shape[1])
             else:
                 image, size = pictures.small(self._bytes(place), self.config.max_pixels)
             return checks.glimpse(image, size, self.content(place))
@@ -214,11 +235,10 @@ class Field(Base):
         if config.normalise == "given":
             return replace(self, learnt=Standard(config.mean, config.std))
         if config.normalise != "training":
-            mean, std = KNOWN[config.normalise]
-            grey = config.channels == 1  # as bright as the colours together
-            weights = augmentation.GREY.tolist()
-            mean, std = ((_sum(x, weights),) if grey else x for x in (mean, std))
-            return replace(self, learnt=Standard(mean, std))
+            known: tuple[tuple[float, ...], ...] = KNOWN[config.normalise]
+            if config.channels == 1:  # as bright as the colours together
+                known = tuple((_sum(each, augmentation.GREY.tolist()),) for each in known)
+            return replace(self, learnt=Standard(*known))
         places = list(values)
         chosen = places[:: -(-len(places) // LEARNT_FROM)]
         sums = np.zeros((2, config.channels))
@@ -309,8 +329,9 @@ class Field(Base):
         mixed = found * by + np.roll(found, -1, 0) * (1 - by)
         return {self.name: mixed, f"{self.name}_share": own}
 
-    def drawn(self, row: Row) -> bytes:
-        return pictures.png(np.asarray(row[self.name])[0])
+    def as_png(self, row: Row) -> bytes:
+        pixels = np.asarray(row[self.name])[0]
+        return pictures.png(Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels))
 
     def pieces(self, row: Row) -> list[str]:
         """One: the parts of a picture that a model reads are its input's."""

@@ -29,6 +29,12 @@ class Config:
     """Label smoothing: this much of the probability is spread over the labels."""
 
 
+def mixed(labels: Int[Tensor, "B"], share: Float[Tensor, "B"], count: int) -> Float[Tensor, "B C"]:
+    """λ y + (1 − λ) y′: the probabilities of labels where each example is mixed with the next."""
+    truth = F.one_hot(labels, count).to(share.dtype)
+    return truth * share[:, None] + truth.roll(-1, 0) * (1 - share[:, None])
+
+
 class Head(nn.Module):
     """z = (W pool(h) + b) / τ,  and  p(c) = softmax(z)_c  or, for several labels,  p(c) = σ(z_c).
 

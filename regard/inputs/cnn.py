@@ -61,14 +61,15 @@ class Block(nn.Module):
         super().__init__()
         self.first = _filters(inputs, outputs, 3, stride)
         self.second = _filters(outputs, outputs, 3)
-        self.norms = nn.ModuleList(nn.GroupNorm(groups, outputs) for _ in range(2))
-        nn.init.zeros_(self.norms[1].weight)  # a block begins as the identity
+        self.first_norm = nn.GroupNorm(groups, outputs)
+        self.second_norm = nn.GroupNorm(groups, outputs)
+        nn.init.zeros_(self.second_norm.weight)  # a block begins as its shortcut
         same = stride == 1 and inputs == outputs
         self.shortcut = nn.Identity() if same else _filters(inputs, outputs, 1, stride)
 
     def forward(self, x: Float[Tensor, "B I Y X"]) -> Float[Tensor, "B O Y2 X2"]:
-        y = F.relu(self.norms[0](self.first(x)))
-        return F.relu(self.shortcut(x) + self.norms[1](self.second(y)))
+        y = F.relu(self.first_norm(self.first(x)))
+        return F.relu(self.shortcut(x) + self.second_norm(self.second(y)))
 
 
 def _filters(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:

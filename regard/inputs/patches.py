@@ -1,5 +1,7 @@
 """Patches of a picture as vectors (Dosovitskiy et al. 2021, section 3.1)."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -96,6 +98,14 @@ class Input(nn.Module):
         return torch.cat(
             [self.position[:first], resampled(self.position[first:], self.grid, (rows, columns))]
         )
+
+    def taken_over(self, weights: Mapping[str, Tensor], grid: tuple[int, int]) -> dict[str, Tensor]:
+        """Weights that were learnt on pictures of another size."""
+        table, first = weights.get("position"), int(self.class_token is not None)
+        if self.position is None or table is None or len(table) != first + math.prod(grid):
+            return dict(weights)  # what does not fit is said of them all
+        places = table[first:] if grid == self.grid else resampled(table[first:], grid, self.grid)
+        return {**weights, "position": torch.cat([table[:first], places])}
 
     def names(self, batch: Batch) -> list[str]:
         """What stands at each position: the row and the column of a patch, from 1."""

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.inputs import Grid
 from regard.inspect.blocks import Blocks
 from regard.inspect.capture import Seen
 from regard.inspect.reading import Reading
 from regard.model import Model
-from regard.types import Grid
 
 View = dict[str, Any]
 SHOWN = 32
@@ -22,9 +22,10 @@ def view(
     model: Model, seen: Seen, reading: Reading, attributed: View | None, blocks: Blocks
 ) -> View | None:
     """The picture, numbers for each place of its grid, filters and features."""
-    if not reading.picture or not isinstance(model.input, Grid):
+    reads: Any = model.input
+    if not reading.picture or not isinstance(reads, Grid):
         return None
-    rows, columns = model.input.grid
+    rows, columns = reads.grid
     count = rows * columns
     first = len(reading.source) - count  # a class token may stand before them
     maps: list[View] = []

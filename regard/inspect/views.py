@@ -81,10 +81,10 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
         }
     found["ablation"] = ablation(model, reading)
     found["gradient"] = gradient(model, reading)
-    found["attribution"] = attributions(model, reading, blocks)
+    found["attribution"] = said_of = attributions(model, reading, blocks)
     found["sound"] = sounds.view(reading, blocks)
     found["similarities"] = similarities(reading, blocks)
-    found["picture"] = images.view(model, seen, reading, found["attribution"], blocks)
+    found["picture"] = images.view(model, seen, reading, said_of, blocks)
     about = {
         "text": reading.text,
         "output": reading.output,

@@ -134,6 +134,10 @@ def shipment(run: Run, model: Model) -> Shipment:
     """How this model is shipped."""
     if any("." in key for key in run.recipe.model.parts()):
         raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
+    if any(field.on_disk for field in run.task.fields.values()):
+        raise UserError(
+            f"{run.folder} cannot be exported to ONNX: it reads files; take --to huggingface"
+        )
     kind = KINDS.get(model.head.predicts)
     cut = getattr(run.recipe.task, "tokenizer", None)
     if cut is not None and cut.kind == "huggingface":

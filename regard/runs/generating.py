@@ -55,9 +55,12 @@ class Generates(ShownModel):
 
     def as_texts(self, inputs: Sequence[Any]) -> list[str]:
         """Inputs as texts. A model that answers takes lists of messages, too, {"role": "user",
-        "content": "…"}, which become JSON."""
+        "content": "…"}, which become JSON; one that reads files takes what stands for them."""
+        reads = next(iter(self.task.fields.values()))
         if self.template is not None:
             inputs = [_shown(f"inputs[{n}]", each) for n, each in enumerate(inputs)]
+        elif reads.on_disk:
+            inputs = [reads.from_python(each, f"inputs[{n}]") for n, each in enumerate(inputs)]
         check_texts("inputs", inputs)
         return [*inputs]
 

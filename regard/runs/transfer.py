@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RecipeError, UserError
+from regard.inputs import Resamples
 from regard.model import AnyField, Config, Model, build, stand_in
 from regard.recipe import config as configuration, paths
 from regard.recipe.config import Recipe
@@ -57,6 +58,10 @@ class Base:
         if key not in (known := self.config.parts()):
             raise RecipeError(f"{self.folder} has no part {key!r}, only {', '.join(known)}")
         return {own: self._weights[name] for own, name in names_of(self._model, key).items()}
+
+    def module(self, key: str) -> nn.Module:
+        """A part without its weights."""
+        return self._model.get_submodule(key)
 
     def serving(self, key: str, kind: str, part: str) -> Weights:
         """The weights of a part for a part of this key and kind; a decoder may serve as an input,
@@ -259,6 +264,9 @@ def _fitting(model: Model, key: str, base: Base, part: str, config: Config) -> W
         given = base.serving(key, config.parts()[key].kind, part)
     except RecipeError as error:
         raise RecipeError(f"model.{key}.weights: {error}") from None
+    mine, theirs = model.get_submodule(key), base.module(part)
+    if isinstance(mine, Resamples) and isinstance(theirs, Resamples):
+        given = mine.taken_over(given, theirs.grid)
     there = {name: tuple(tensor.shape) for name, tensor in given.items()}
     own = model.get_submodule(key).named_parameters()
     held = base.is_held(config.parts()[key].kind, part)

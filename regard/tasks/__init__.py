@@ -5,14 +5,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from regard.data.media import CUT, FILES
-from regard.data.readers import Finding, Policy, Report, excerpt
+from regard.data.readers import Report
 from regard.decoding.columns import InTables, Tabular as Tabular
-from regard.decoding.prediction import (
-    Prediction as Prediction,
+from regard.decoding.inputs import (
     parsed as parsed,
+    parsed_cell as parsed_cell,
+    read_positions as read_positions,
     readable as readable,
 )
+from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored
@@ -26,6 +27,7 @@ from regard.recipe.values import shown
 from regard.tasks._checks import (
     check_head as check_head,
     check_positions as check_positions,
+    check_read_positions as check_read_positions,
     check_search as check_search,
     check_spelling as check_spelling,
     check_written as check_written,
@@ -243,23 +245,6 @@ def chosen_field(name: str, part: Part, task: Any) -> Field:
     """What a task reads, where a section of the recipe chooses it."""
     made: Field = module("fields", part.kind).Field.of(name, part.config, task)
     return made
-
-
-def parsed_cell(
-    field: Field, cell: str, path: Path, line: int, policy: Policy, report: Report
-) -> Any | None:
-    """The value of a cell of a table; None, with a report, of one that is none and is left out."""
-    try:
-        return field.cell(cell, path)
-    except ValueError as error:
-        shown = excerpt(cell)
-        if field.on_disk:
-            shown, report.most = excerpt(cell, width=CUT), FILES
-        found = Finding(path, line, str(error), shown)
-        if policy.broken == "refuse":
-            raise UserError(str(found)) from None
-        report.add(found)
-        return None
 
 
 def check_texts(name: str, texts: Sequence[Any]) -> None:

@@ -1,15 +1,17 @@
 """What tasks refuse of a recipe before any data is read."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from regard.data.passages import EDGES
 from regard.data.tokenizer_training import APART
 from regard.errors import RecipeError
+from regard.fields import Field
 from regard.layers.position import TABLES
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Holding, module
 from regard.search import Stepwise
-from regard.types import Head, Positioned, Spells
+from regard.types import FieldSize, FixedLength, Head, NoSize, Positioned, Spells
 
 
 def check_head(recipe: Recipe, predicts: str) -> None:
@@ -38,6 +40,21 @@ def check_positions(recipe: Recipe, part: str, most: int, why: str) -> None:
         if held.framed and not next(iter(fields.values())).between_ends:
             most, why = most + EDGES, f"{why}, with what the run reads around a text,"
         _check_table(held.encoder.config, "input.encoder", most, why)
+
+
+def check_read_positions(recipe: Recipe, field: Field, most: int, why: str) -> None:
+    """The same of what is read alone; where the recipe decides how many positions the input gives,
+    as of pictures, these count."""
+    reads, sizes = recipe.model.input.config, field.size_names
+    if not isinstance(sizes, Mapping) or not isinstance(reads, FixedLength):
+        return check_positions(recipe, "encoder", most, why)
+    try:
+        count = reads.fixed_length(FieldSize(field.name, sizes))
+    except NoSize:
+        return  # the model says what does not fit
+    except RecipeError as error:
+        raise RecipeError(f"model.input.{error}") from None
+    check_positions(recipe, "encoder", count, "what is read asks")
 
 
 def _check_table(settings: Any, key: str, most: int, why: str) -> None:

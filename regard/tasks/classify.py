@@ -1,6 +1,6 @@
 """Classify: seq2vec. A label for each text, or any number of them; or for whatever else is read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from regard import plots
 from regard.data import batching, files, tokenizers
@@ -18,8 +17,9 @@ from regard.data.readers import Policy, Report
 from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
-from regard.examples.stored import collate
-from regard.fields import Example, Row, labels
+from regard.examples.stored import Rows, collate
+from regard.fields import Example, labels
+from regard.heads.labels import mixed
 from regard.inspect import reading
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, accuracy, labels as label_metrics
@@ -31,16 +31,17 @@ from regard.tasks import (
     FolderTask,
     Prediction,
     check_head,
-    check_positions,
+    check_read_positions,
     check_spelling,
     chosen_field,
     parsed,
     parsed_cell,
+    read_positions,
     readable,
     sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Carry, FieldSize, FixedLength, Names, NoSize, Terms
+from regard.types import Batch, Carry, Terms
 
 PARTS = {"input": "tokens", "encoder": "rnn", "head": "labels"}
 
@@ -80,19 +81,11 @@ def check(recipe: Recipe) -> None:
     check_head(recipe, "labels")
     check_spelling(recipe)
     source = chosen_field("source", config.source, config)
-    reads, longest = recipe.model.input, config.data.max_length
-    if isinstance(source.size_names, Mapping) and isinstance(reads.config, FixedLength):
-        size = FieldSize(source.name, source.size_names)
-        try:
-            most = reads.config.fixed_length(size)
-        except NoSize:
-            return  # the model says what does not fit
-        except RecipeError as error:
-            raise RecipeError(f"model.input.{error}") from None
-        check_positions(recipe, "encoder", most, "what is read asks")
-    else:
-        why = f"data.max_length = {longest} and the tokens at both ends ask"
-        check_positions(recipe, "encoder", longest + 2, why)
+    if source.mixed and config.labels.kind == "several":
+        raise RecipeError("source.augment.mixup: it is for labels.kind = 'one'")
+    longest = config.data.max_length
+    why = f"data.max_length = {longest} and the tokens at both ends ask"
+    check_read_positions(recipe, source, longest + 2, why)
 
 
 def plan(config: Config) -> Plan:
@@ -128,15 +121,8 @@ class Task(FolderTask):
         self.usual_columns = {"label": "label", self.source.column: self.source.column}
         self.several = config.labels.kind == "several"
         self.sizes = sizes_of(self.fields, "source", "labels")
-        self._weights = self._balance() if config.labels.weights == "balanced" else None
-
-    def _balance(self) -> torch.Tensor:
-        """w_c = N / (C n_c), a mean of 1 over all texts; for several (N − n_c) / n_c, yes : no."""
-        known = self.target.labels
-        counts = torch.tensor(known.counts, dtype=torch.float32)
-        if self.several:
-            return torch.clamp(known.texts - counts, min=1) / counts
-        return counts.sum() / (len(counts) * counts)
+        balanced = config.labels.weights == "balanced"
+        self._weights = self.target.labels.weights(self.several) if balanced else None
 
     # Learning
 
@@ -145,18 +131,15 @@ class Task(FolderTask):
         memory = model.encode(batch)
         assert memory is not None
         head: Any = model.head
-        weights = None if self._weights is None else self._weights.to(model.device)
-        return head.loss(memory.states, self._targets(batch), memory.mask, weights), None
+        by = None if self._weights is None else torch.tensor(self._weights, device=model.device)
+        return head.loss(memory.states, self._targets(batch), memory.mask, by), None
 
     def _targets(self, batch: Batch) -> torch.Tensor:
-        """Labels; where pictures are mixed, the probabilities λ y + (1 − λ) y′ of both labels."""
-        share = batch.tensors.get(f"{self.source.name}_share")
-        if share is None:
-            return batch["labels"]
-        truth = functional.one_hot(batch["labels"], len(self.names)).to(share.dtype)
-        return truth * share[:, None] + truth.roll(-1, 0) * (1 - share[:, None])
+        """Labels; where pictures are mixed, the probabilities of both labels."""
+        truth, share = batch["labels"], batch.tensors.get(f"{self.source.name}_share")
+        return truth if share is None else mixed(truth, share, len(self.names))
 
-    def _logits(self, model: Model, rows: Sequence[Row], batch: int = 0) -> NDArray[np.float64]:
+    def _logits(self, model: Model, rows: Rows, batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
@@ -165,7 +148,7 @@ class Task(FolderTask):
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
         with torch.inference_mode():
             for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):
-                chosen = [rows[n] for n in ids]
+                chosen = [rows[n] for n in ids.tolist()]
                 made = collate([self.source], chosen, ids.tolist())
                 memory = model.encode(made.to(model.device))
                 found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
@@ -197,7 +180,7 @@ class Task(FolderTask):
         return {"temperature": float(head.temperature)} | figures
 
     def _validation(self, model: Model) -> Judged:
-        rows = self._stored("validation").rows()
+        rows = self._stored("validation").store  # read as they are asked for
         return Judged(self._logits(model, rows), list(map(self.target.truth, rows)), self.several)
 
     def _names(self, row: Sequence[int]) -> list[str]:
@@ -302,10 +285,7 @@ class Task(FolderTask):
         row = self.source.cut(whole, self.config.data.max_length)
         batch = collate([self.source], [row], [0]).to(model.device)
         given = None if target is None else self.target.numbers_of(target, "inspect")
-        source, words = self.source.positions(row), self.source.groups(row)
-        if isinstance(model.input, Names):
-            source = model.input.names(batch)
-            words = [(n, n + 1) for n in range(len(source))]
+        source, words = read_positions(model, self.source, row, batch)
         found = reading.labelled(
             model,
             batch,
@@ -318,4 +298,4 @@ class Task(FolderTask):
             source_words=words,
         )
         played = self.source.played(row)
-        return replace(found, picture=self.source.drawn(row), sound=played)
+        return replace(found, picture=self.source.as_png(row), sound=played)

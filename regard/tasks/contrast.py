@@ -22,9 +22,9 @@ from regard.metrics import Direction, Score, retrieval
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
-from regard.tasks import FolderTask, Prediction, check_head, chosen_field, sizes_of
+from regard.tasks import FolderTask, Prediction, check_head, chosen_field, read_positions, sizes_of
 from regard.tasks._writing import columns_of, read_pairs
-from regard.types import Batch, Batches, Carry, Names, Terms
+from regard.types import Batch, Batches, Carry, Terms
 
 PARTS = {
     "towers": {
@@ -266,16 +266,13 @@ class Task(FolderTask):
         [row] = matcher.rows(0, [text])
         batch = matcher.batch(0, [row]).to(model.device)
         reader = matcher.classifier(model)
-        source, words = self.source.positions(row), self.source.groups(row)
-        if isinstance(reader.input, Names):
-            source = reader.input.names(batch)
-            words = [(n, n + 1) for n in range(len(source))]
+        source, words = read_positions(reader, self.source, row, batch)
         names = matcher.choices.names
         given = None if target is None else [names.index(target)]
         found = reading.labelled(
             reader, batch, text, names, given, source=source, source_words=words
         )
-        picture, played = self.source.drawn(row), self.source.played(row)
+        picture, played = self.source.as_png(row), self.source.played(row)
         matrix = self.matrix(model, text)
         return replace(found, model=reader, picture=picture, sound=played, matrix=matrix)
 

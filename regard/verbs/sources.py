@@ -37,6 +37,8 @@ class Source:
     text: str | None = None
     """Given as it is, instead of a file."""
     format: Format = "text"
+    hint: str = ""
+    """What to do if it is no path."""
 
     @property
     def name(self) -> str:
@@ -66,7 +68,10 @@ class Source:
             inside = media.files(self.path) if self.path.is_dir() else [self.path]
             return (str(each) for each in inside)
         if self.path is not None:
-            readers.check(self.path)
+            try:
+                readers.check(self.path)
+            except UserError as error:
+                raise UserError(f"{error}{self.hint}") from None
             if reads.on_disk:
                 return (media.located(line, self.path) for line in common.inputs(task, self.path))
         if self.text is None:
@@ -124,14 +129,15 @@ def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
     if given is None or given == "-":
         return Source(format="text" if format == "auto" else format)
     path = Path(given)
-    if format == "auto" and (path.is_dir() or media.is_media(path)):
-        return Source(path)  # of which a run of texts says that it is none
+    piped = f"; if it is a text: echo {quoted(given)} | {with_parts(verb, run)}"
+    whole = is_there(path) and (path.is_dir() or media.is_media(path))
+    if format == "auto" and (whole or media.is_inside(given)):
+        return Source(path, hint=piped)  # of which a run of texts says that it is none
     if is_there(path) or _looks_like_a_file(given):
         try:
             readers.check(path)
         except UserError as error:
-            piped = f"echo {quoted(given)} | {with_parts(verb, run)}"
-            raise UserError(f"{error}; if it is a text: {piped}") from None
+            raise UserError(f"{error}{piped}") from None
         if format == "auto":
             format = extended.SUFFIXES.get(readers.suffix(path)) or _found(path)
         return Source(path, format=format)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import regard
@@ -15,7 +16,10 @@ from regard import cli, front
 from regard.data.batching import Draw
 from regard.doctor import examination
 from regard.errors import RecipeError, UserError
+from regard.inspect import report
+from regard.inspect.images import rollout
 from regard.recipe import config
+from regard.runs import Run
 from regard.types import Batch
 
 COUNT = {"train": 48, "test": 12}
@@ -76,6 +80,11 @@ def test_a_folder_of_classes(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert made.evaluate("test")[0]["accuracy"].value > 90
     places = sorted(str(p) for p in Path("test").rglob("*.png"))
     assert {*made.predict(places)} == {"left", "right"}
+    with Image.open(places[0]) as image:
+        whole = [places[0], Path(places[0]), image, np.asarray(image)]
+        assert len({*made.predict(whole)}) == 1
+    with pytest.raises(UserError, match=r"inputs\[0\]: this array is no picture"):
+        made.predict([np.zeros((2, 2), np.complex64)])
     assert made.score(places[:1], ["left"])[0]["log_prob"] <= 0
     Path("list.txt").write_text("test/left/000.png\n\ntest/right/001.png\n")
     for words, wanted in {
@@ -87,7 +96,30 @@ def test_a_folder_of_classes(folder: Path, capsys: pytest.CaptureFixture[str]):
         cli.main(["predict", "run", words])
         assert capsys.readouterr().out == wanted
     cli.main(["inspect", "run", "test/left/000.png", "--output", "page.html"])
-    assert '"1,2"' in Path("page.html").read_text()
+    reading = looked(made.run)
+    assert reading["source"] == ["[CLASS]", "1,1", "1,2", "2,1", "2,2"]
+    shown = reading["picture"]
+    assert shown["image"].startswith("data:image/png;base64,")
+    names = ["attribution of left", "attention rollout", "attention, layer 1"]
+    assert [each["name"] for each in shown["maps"]] == names
+    assert all(each["values"]["shape"] == [2, 2] for each in shown["maps"])
+    assert shown["filters"]["shape"] == [16, 6, 6]
+
+
+def looked(run: Run) -> dict[str, Any]:
+    """All that a page shows of a picture."""
+    found: dict[str, Any] = report.build([run], ["test/left/000.png"]).runs[0]
+    reading: dict[str, Any] = found["frames"][0]["readings"][0]
+    return reading
+
+
+def test_what_comes_from_where_through_all_layers():
+    still = torch.eye(3)
+    assert torch.equal(rollout([still, still]), still)
+    ahead = torch.tensor([[0.0, 1, 0], [0, 0, 1], [0, 0, 1]])  # each looks at the next
+    found = rollout([ahead, ahead])
+    assert found[0].tolist() == [0.25, 0.5, 0.25]
+    assert found.sum(1).tolist() == [1, 1, 1]
 
 
 def test_a_table_of_paths_comes_out_with_labels(folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -181,8 +213,6 @@ def test_mixed_pictures_have_mixed_labels(folder: Path):
     share = mixed["source_share"]
     wanted = plain[1] * share[1] + plain[2] * (1 - share[1])
     np.testing.assert_allclose(mixed["source"][1], wanted, atol=1e-5)
-    import torch
-
     tensors = {"source_share": torch.tensor([0.75, 0.5]), "labels": torch.tensor([0, 1])}
     batch = Batch(tensors=tensors, ids=(0, 1), targets=2)
     assert task._targets(batch).tolist() == [[0.75, 0.25], [0.5, 0.5]]
@@ -219,6 +249,25 @@ def test_a_cnn_learns_it_too(folder: Path):
     model = {"dim": 16, "input": cnn, "encoder": {"kind": "none"}, "head": {"pooling": "mean"}}
     made = regard.train(recipe(model=model), to="run")
     assert made.evaluate("test")[0]["accuracy"].value > 90
+    shown = looked(made.run)["picture"]
+    assert [each["name"] for each in shown["maps"]] == ["attribution of left"]
+    sizes = {each["name"]: each["values"]["shape"] for each in shown["features"]}
+    assert sizes == {"stem": [8, 12, 12], "stage 0": [8, 12, 12], "stage 1": [16, 6, 6]}
+    assert shown["filters"]["shape"] == [8, 3, 3]
+
+
+def test_a_run_goes_on_with_larger_pictures(folder: Path):
+    """The places of patches are interpolated; what pictures become is inherited."""
+    first = front.train(recipe(source={"normalise": "half"}, train={"updates": 2}), to="first")
+    table = {"task": "classify", "data": {"train": ["train"]}, "source": {"size": [24]}}
+    made = front.train(
+        table | {"train": {"updates": 1, "threads": 1}}, to="next", start_from="first"
+    )
+    source: Any = made.run.recipe.task.source
+    assert (source.kind, source.config.channels, source.config.normalise) == ("image", 1, "half")
+    before, after = (dict(each.model.named_parameters()) for each in (first, made))
+    assert before["input.position"].shape == (5, 16)
+    assert after["input.position"].shape == (17, 16)
 
 
 def test_what_does_not_fit_is_refused_before_any_data_is_read(folder: Path):

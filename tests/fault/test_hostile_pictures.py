@@ -27,7 +27,7 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
 
 
 def field() -> image.Field:
-    return image.Field("source", image.Config(size=(16, 16), normalise="none")).fit([])  # type: ignore[return-value]
+    return image.Field("source", image.Config(size=(16, 16), normalise="none")).fit([])
 
 
 def read(folder: Path) -> tuple[list[str], Report]:

@@ -62,7 +62,7 @@ def test_all_defaults_are_keys_of_the_task(task: str):
     names = {"all"} | {
         each for name in defaults.of(module("tasks", task)) for each in name.split("-")
     }
-    known = {"all", "character", "dialogue", "finetune", *kinds("encoders")}
+    known = {"all", "character", "dialogue", "finetune", *kinds("encoders"), *kinds("fields")}
     assert names <= known and len(names) > 1
     read(task)
 
