@@ -86,7 +86,7 @@ def test_it_learns_a_few_sounds(data: Path, tmp_path: Path):
 def test_every_way(data: Path, tmp_path: Path, model: dict[str, Any], search: str):
     parts = {**SMALL["model"], **model}
     made = trained(data, tmp_path / "run", model=parts, search={"kind": search})
-    records = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     last = next(each for each in reversed(records) if each["kind"] == "train")
     assert np.isfinite(last["nll"])
     assert ("ctc" in last) == (not model or "heads" in model)

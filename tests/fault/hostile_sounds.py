@@ -30,7 +30,7 @@ def wav(
     riff: int | None = None,
 ) -> bytes:
     """A wav file whose header says what it is told to."""
-    width = max(1, bits // 8 * channels)
+    width = min(65535, max(1, bits // 8 * channels))
     fmt = struct.pack("<HHIIHH", form, channels, rate, min(2**32 - 1, rate * width), width, bits)
     size = len(body) if claimed is None else claimed
     data = b"fmt " + struct.pack("<I", len(fmt)) + fmt + b"data" + struct.pack("<I", size) + body
@@ -83,9 +83,9 @@ def _crafted(tone: np.ndarray, whole: dict[str, bytes]) -> Iterator[tuple[str, b
     flac = bytearray(whole["flac"])
     for total in (0, 1, 2**35, 2**36 - 1):  # 36 bits of the header's ten bytes from 18 on
         packed = int.from_bytes(flac[18:26], "big")
-        changed = bytearray(flac)
-        changed[18:26] = ((packed >> 36 << 36) | total).to_bytes(8, "big")
-        yield f"flac-total-{total}.flac", bytes(changed)
+        lying = bytearray(flac)
+        lying[18:26] = ((packed >> 36 << 36) | total).to_bytes(8, "big")
+        yield f"flac-total-{total}.flac", bytes(lying)
     eight = np.stack([tone * n / 8 for n in range(8)], 1)
     for kind in PLAIN:
         yield f"eight.{kind}", encoded(kind, eight)

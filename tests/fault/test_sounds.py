@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from regard import front
-from regard.data import readers, sound
+from regard.data import sound
 from regard.fields import audio
 from tests.fault import hostile_sounds
 
@@ -43,9 +43,8 @@ def test_each_is_read_or_refused():
     assert read["flac-called.wav"].rate == read["wav-called.ogg"].rate == hostile_sounds.RATE
 
 
-def test_a_run_goes_on(tmp_path: Path, monkeypatch):
+def test_a_run_goes_on(tmp_path: Path):
     """A folder of classes, most of whose sounds are hostile, with data.on_bad_line = "skip"."""
-    monkeypatch.setattr(readers, "KEPT", 10_000)
     classes = [tmp_path / "data" / name for name in ("a", "b")]
     for number, (name, content) in enumerate(hostile_sounds.every(COUNT)):
         folder = classes[number % 2]
