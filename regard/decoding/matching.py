@@ -1,7 +1,7 @@
 """What belongs together, by the vectors of two towers: the best of given texts, and vectors out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -195,8 +195,3 @@ class Matcher:
             chance = float(own - np.logaddexp.reduce([own, *others]))
             found.append(scored([chance], status="ok", tokens=[text], similarity=float(cosine)))
         return found
-
-
-def restricted(matcher: Matcher, choices: Choices) -> Matcher:
-    """The same with other texts to choose from."""
-    return replace(matcher, choices=choices)

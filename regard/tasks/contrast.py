@@ -11,8 +11,8 @@ import numpy as np
 from regard.data import batching, files, pairs, tokenizers
 from regard.data.held_out import ByContent
 from regard.data.readers import Policy, Report
-from regard.decoding.matching import SIDES, Choices, Matcher, restricted
-from regard.errors import RecipeError
+from regard.decoding.matching import SIDES, Choices, Matcher
+from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan, watched
 from regard.examples.raw import Raw
 from regard.fields import Example
@@ -138,7 +138,12 @@ class Task(FolderTask):
     @cached_property
     def matcher(self) -> Matcher:
         """What is asked of the vectors; the run's own choices are read when they are needed."""
-        choices = Choices.read(self.folder / pairs.CHOICES, Report())
+        path = self.folder / pairs.CHOICES
+        if not path.is_file():
+            raise UserError(f"{self.folder} has no texts to choose from: give some by --choices")
+        return self._among(Choices.read(path, Report()))
+
+    def _among(self, choices: Choices) -> Matcher:
         return Matcher((self.source, self.target), self.config.data.max_length, choices)
 
     def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
@@ -148,7 +153,7 @@ class Task(FolderTask):
     def restrict(self, choices: Choices | None) -> None:
         self.__dict__.pop("matcher", None)  # the run's own
         if choices is not None:
-            self.matcher = restricted(self.matcher, choices)
+            self.matcher = self._among(choices)
 
     def restricted(self) -> bool:
         return True
@@ -262,7 +267,7 @@ class Task(FolderTask):
         """What of the choices belongs to an input, and the matrix of a few pairs."""
         matcher = self.matcher
         if target is not None and target not in matcher.choices.names:
-            matcher = restricted(matcher, Choices.read([*matcher.choices.names, target], Report()))
+            matcher = self._among(Choices.read([*matcher.choices.names, target], Report()))
         [row] = matcher.rows(0, [text])
         batch = matcher.batch(0, [row]).to(model.device)
         reader = matcher.classifier(model)
