@@ -68,7 +68,7 @@ class Evaluated:
             return found
         if isinstance(task, Retrieves):
             ranks = [each.ranks for each in self.predictions]
-            return statistic.retrieved(self.scores, ranks, task.ways)
+            return statistic.retrieved(self.scores, ranks, task.directions)
         if not self.predictions or len(self.predictor.sides) != 2:
             return {}
         if isinstance(task, Grades):

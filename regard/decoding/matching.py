@@ -72,7 +72,7 @@ class Labels(nn.Module):
 class Retrieves(Protocol):
     """A task that finds again what belongs together."""
 
-    ways: tuple[str, str]
+    directions: tuple[str, str]
     """What is found by what: "image_to_text" and the other way."""
 
 

@@ -29,8 +29,8 @@ class FeedForward(nn.Module):
     relu, gelu, silu:  f(x) = σ(x W₁ + b₁) W₂ + b₂
     swiglu:            f(x) = (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂     (Shazeer 2020)
 
-    gelu is x Φ(x); gelu_tanh, as in GPT-2, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; quick_gelu, as
-    in CLIP, x σ(1.702 x).
+    gelu is x Φ(x); gelu_tanh, as in GPT-2, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; quick_gelu,
+    as in CLIP, x σ(1.702 x).
     """
 
     def __init__(

@@ -133,7 +133,7 @@ class Task(FolderTask):
             known, fields={**known.fields, "pairs": {"outputs": 1}}, writes="pairs"
         )
         one, other = self.fields
-        self.ways = (f"{one}_to_{other}", f"{other}_to_{one}")
+        self.directions = (f"{one}_to_{other}", f"{other}_to_{one}")
 
     @cached_property
     def matcher(self) -> Matcher:
@@ -224,7 +224,9 @@ class Task(FolderTask):
         right = np.array([[text in own for text in texts] for own in map(set, answers)])
         there, back = retrieval.ranks(alike, right), iter(retrieval.ranks(alike.T, right.T))
         found = [
-            dict(zip(self.ways, ([int(there[n])], [int(next(back)) for _ in own]), strict=True))
+            dict(
+                zip(self.directions, ([int(there[n])], [int(next(back)) for _ in own]), strict=True)
+            )
             for n, own in enumerate(answers)
         ]
         chances = alike - np.logaddexp.reduce(alike, 1, keepdims=True)
@@ -237,7 +239,7 @@ class Task(FolderTask):
             )
             for n, ranks in enumerate(found)
         ]
-        among = dict(zip(self.ways, (len(texts), len(sources)), strict=True))
+        among = dict(zip(self.directions, (len(texts), len(sources)), strict=True))
         return retrieval.scores(found, among) | self._labelled(model, samples), outputs
 
     def _labelled(self, model: Model, samples: int) -> dict[str, Score]:

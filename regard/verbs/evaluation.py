@@ -33,7 +33,7 @@ def details(found: Evaluated) -> list[Table]:
     if isinstance(task, Recovers | ReadsBothWays):
         return _recovered(task.references(part)[0], outputs)
     if isinstance(task, Retrieves):
-        return _retrieved(*task.references(part), outputs, task.ways)
+        return _retrieved(*task.references(part), outputs, task.directions)
     if isinstance(task, Grades):
         sources, right = answers(task, part)
         return _written(sources, right, outputs)
