@@ -68,7 +68,8 @@ class Evaluated:
             return found
         if isinstance(task, Retrieves):
             ranks = [each.ranks for each in self.predictions]
-            return statistic.retrieved(self.scores, ranks, task.directions)
+            named = task.labelled(self.predictor.model)
+            return statistic.retrieved(self.scores, ranks, task.directions, named)
         if not self.predictions or len(self.predictor.sides) != 2:
             return {}
         if isinstance(task, Grades):

@@ -75,6 +75,10 @@ class Retrieves(Protocol):
     directions: tuple[str, str]
     """What is found by what: "image_to_text" and the other way."""
 
+    def labelled(self, model: Model) -> dict[str, list[bool]]:
+        """Whether labels are found by prompts, by the names of their scores."""
+        ...
+
 
 @dataclass(frozen=True)
 class Matcher:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.errors import RecipeError
-from regard.metrics import SEED, VERSION, Score, bootstrap
+from regard.metrics import VERSION, Score
 
 AT = (1, 5, 10)
 Ranks = Mapping[str, Sequence[int]]
@@ -75,16 +75,11 @@ def scores(found: Sequence[Ranks], among: Mapping[str, int]) -> dict[str, Score]
     return made
 
 
-def zero_shot(name: str, right: Sequence[bool], among: int, samples: int = 0) -> Score:
-    """The share of labels that prompts find; with `samples`, a bootstrap interval."""
-    values = 100 * np.array(right, dtype=float)
-    low, high = bootstrap(values, samples=samples) if samples else (None, None)
-    drawn = f"|bs:{samples}|seed:{SEED}" if samples else ""
+def zero_shot(name: str, right: Sequence[bool]) -> Score:
+    """The share of labels that prompts find."""
     return Score(
-        name=f"accuracy {name}",
-        value=float(values.mean()),
-        signature=f"zero-shot|among:{among}|n:{len(values)}{drawn}|version:{VERSION}",
+        name=name.replace("_", " "),
+        value=100 * sum(right) / len(right),
+        signature=f"zero-shot|n:{len(right)}|version:{VERSION}",
         higher_is_better=True,
-        low=low,
-        high=high,
     )

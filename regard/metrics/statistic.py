@@ -161,14 +161,17 @@ def recovered(
 
 
 def retrieved(
-    scores: Mapping[str, Score], ranks: Sequence[retrieval.Ranks], ways: Sequence[str]
+    scores: Mapping[str, Score],
+    ranks: Sequence[retrieval.Ranks],
+    ways: Sequence[str],
+    named: Mapping[str, Sequence[bool]],
 ) -> dict[str, Statistic]:
-    """Queries of each example that find what belongs to it."""
-    return {
-        name: ratio(scores[name], *retrieval.hits(ranks, way, k), percent)
-        for name, (way, k) in retrieval.names(ways).items()
-        if name in scores
+    """Queries of each example that find what belongs to it, and labels that are found."""
+    found = {
+        name: retrieval.hits(ranks, way, k) for name, (way, k) in retrieval.names(ways).items()
     }
+    found |= {name: ([*map(float, right)], [1.0] * len(right)) for name, right in named.items()}
+    return {name: ratio(scores[name], *each, percent) for name, each in found.items()}
 
 
 def windowed(

@@ -121,7 +121,6 @@ class Task(FolderTask):
     """Contrast whose fields and stores lie in a run's folder."""
 
     said = "text"
-    evaluate_options = frozenset({"samples"})
     config: Config
 
     def __init__(self, config: Config, folder: Path) -> None:
@@ -214,7 +213,7 @@ class Task(FolderTask):
         return sources, [answers(self.target.show(target)) for _, target in found]
 
     def evaluate(
-        self, model: Model, part: files.Part, search: Part, *, batch: int = 64, samples: int = 0
+        self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
         """R@1, R@5 and R@10 both ways among all of a part, and labels by prompts."""
         sources, answers = self._sides(part)
@@ -240,10 +239,13 @@ class Task(FolderTask):
             for n, ranks in enumerate(found)
         ]
         among = dict(zip(self.directions, (len(texts), len(sources)), strict=True))
-        return retrieval.scores(found, among) | self._labelled(model, samples), outputs
+        named = {
+            name: retrieval.zero_shot(name, right) for name, right in self.labelled(model).items()
+        }
+        return retrieval.scores(found, among) | named, outputs
 
-    def _labelled(self, model: Model, samples: int) -> dict[str, Score]:
-        """The share of labels that prompts find, of each table of them."""
+    def labelled(self, model: Model) -> dict[str, list[bool]]:
+        """Whether prompts find the label of each source, for each table of labels."""
         found = {}
         how, data = self.config.evaluation, self.config.data
         for name, prompts in zip(how.labelled, how.prompts, strict=True):
@@ -253,8 +255,7 @@ class Task(FolderTask):
             known = [(str(self.source.cell(row.value, row.path)), row.labels[0]) for row in rows]
             said = self.matcher.predict(model, [source for source, _ in known], choices=choices)
             right = [output.text == label for output, (_, label) in zip(said, known, strict=True)]
-            stem, among = Path(name).stem, len(choices.names)
-            found[f"{stem}_accuracy"] = retrieval.zero_shot(stem, right, among, samples)
+            found[f"{Path(name).stem}_accuracy"] = right
         return found
 
     def score(
