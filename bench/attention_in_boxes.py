@@ -51,7 +51,8 @@ def inside(
 def _overlap(edges: Float[np.ndarray, " N"], first: int, last: int) -> Float[np.ndarray, " M"]:
     """How much of each cell between edges is between `first` and `last`."""
     shared = np.minimum(edges[1:], last) - np.maximum(edges[:-1], first)
-    return np.clip(shared, 0, None) / np.diff(edges)
+    found: np.ndarray = np.clip(shared, 0, None) / np.diff(edges)
+    return found
 
 
 def named(words: list[str], things: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -228,7 +228,7 @@ def build(config: Config, sizes: Sizes) -> Model:
     decoder = _part("decoder", config.decoder, config.dim, target, memory=memory)
     positions = _positions(config, sizes, encoder)
     tied = target.weight if target is not None and config.tie != "none" else None
-    made_with = {"positions": positions, "widths": config.widths()}
+    made_with: dict[str, Any] = {"positions": positions, "widths": config.widths()}
     head = _head("head", config.head, config.dim, sizes, sizes.writes, tied, **made_with)
     input = _input(config, sizes, target)
     for key in (f"{kind}.{name}" for kind in ("towers", "heads") for name in getattr(config, kind)):

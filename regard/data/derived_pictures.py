@@ -32,8 +32,8 @@ def photographs(folder: Path, fetch: Fetch) -> None:
     for n, (name, texts) in enumerate(sorted(found.items())):
         part = "train" if n % VALIDATION != 1 else "validation"
         part = part if n % TEST else "test"
-        rows = texts if part == "train" else [ALTERNATIVES.join(texts)]
-        parts[part] += [(f"../flickr8k-1k/images/{name}", text) for text in rows]
+        lines = texts if part == "train" else [ALTERNATIVES.join(texts)]
+        parts[part] += [(f"../flickr8k-1k/images/{name}", line) for line in lines]
     for part, rows in parts.items():
         drawing.table(folder / f"{part}.tsv", rows)
 

@@ -57,16 +57,11 @@ class Head(nn.Module):
         widths: Mapping[str, int],
     ) -> None:
         super().__init__()
-        kinds: dict[str, Kind] = dict(
-            zip(widths, (config.pooling, config.target_pooling), strict=True)
-        )
-        self.pooling = nn.ModuleDict({s: Pooling(kinds[s], widths[s]) for s in widths})
-        self.project = nn.ModuleDict(
-            {
-                side: glorot(Linear(pooling.size, config.size, bias=False))
-                for side, pooling in self.pooling.items()
-            }
-        )
+        kinds: tuple[Kind, Kind] = (config.pooling, config.target_pooling)
+        pooling = {s: Pooling(k, widths[s]) for s, k in zip(widths, kinds, strict=True)}
+        project = {s: Linear(each.size, config.size, bias=False) for s, each in pooling.items()}
+        self.pooling = nn.ModuleDict(pooling)
+        self.project = nn.ModuleDict({side: glorot(each) for side, each in project.items()})
         self.sharpness = nn.Parameter(torch.tensor(-math.log(config.temperature)))  # log 1/τ
 
     def vectors(self, side: str, sequence: Sequence) -> Float[Tensor, "B E"]:

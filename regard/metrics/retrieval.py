@@ -47,7 +47,8 @@ class Evaluation:
 def ranks(alike: Float[np.ndarray, "N M"], right: Bool[np.ndarray, "N M"]) -> Int[np.ndarray, " N"]:
     """The place of the best right answer of each query, from 1."""
     best = np.where(right, alike, -np.inf).max(1, keepdims=True)
-    return 1 + (~right & (alike >= best)).sum(1)
+    found: np.ndarray = 1 + (~right & (alike >= best)).sum(1)
+    return found
 
 
 def names(ways: Sequence[str]) -> dict[str, tuple[str, int]]:

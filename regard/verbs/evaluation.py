@@ -33,7 +33,8 @@ def details(found: Evaluated) -> list[Table]:
     if isinstance(task, Recovers | ReadsBothWays):
         return _recovered(task.references(part)[0], outputs)
     if isinstance(task, Retrieves):
-        return _retrieved(*task.references(part), outputs, task.directions)
+        sides = [[*side] for side in predictor.task.references(part)]
+        return _retrieved(sides[0], sides[1], outputs, task.directions)
     if isinstance(task, Grades):
         sources, right = answers(task, part)
         return _written(sources, right, outputs)

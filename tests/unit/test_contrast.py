@@ -52,7 +52,7 @@ def test_the_temperature_has_an_end():
     made = head(temperature=0.01)
     assert float(made.scale()) == pytest.approx(100, rel=1e-5)
     with torch.no_grad():
-        made.sharpness += 3
+        made.sharpness.add_(3)
     assert float(made.scale()) == 100
 
 
