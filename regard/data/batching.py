@@ -40,7 +40,7 @@ class Draw:
         """(N, count): so many numbers from 0 up to 1 for each of the examples, whatever others are
         with them; many times as fast as a generator for each."""
         first = np.asarray(examples, np.uint64)[:, None] * np.uint64(count)
-        places: NDArray[np.uint64] = first + np.arange(count, dtype=np.uint64)
+        places = np.add(first, np.arange(count), dtype=np.uint64, casting="unsafe")
         key = np.random.SeedSequence([self.seed, self.epoch, self.index]).generate_state(
             1, np.uint64
         )

@@ -32,12 +32,12 @@ def view(
     if attributed is not None:
         values = torch.as_tensor(blocks.array(attributed["values"]))[:, first : first + count]
         for n, name in enumerate(reading.said[: len(values)]):
-            grid = values[n].reshape(rows, columns).numpy()
-            maps.append({"name": f"attribution of {name}", "values": blocks.signed(grid)})
+            signed = blocks.signed(values[n].reshape(rows, columns).numpy())
+            maps.append({"name": f"attribution of {name}", "values": signed})
     maps = [*_words(seen, reading, first, (rows, columns), blocks), *maps]
     for name, weights in _looks(seen).items():
-        seen_of = _of_whole(weights, first)[first:].reshape(rows, columns)
-        share = seen_of / seen_of.max().clamp(min=1e-12)
+        grid = _of_whole(weights, first)[first:].reshape(rows, columns)
+        share = grid / grid.max().clamp(min=1e-12)
         maps.append({"name": name, "values": blocks.weights(share.cpu().numpy())})
     png = base64.b64encode(reading.picture).decode("ascii")
     found: View = {"image": f"data:image/png;base64,{png}", "rows": rows, "columns": columns}

@@ -184,12 +184,13 @@ def test_two_languages(tmp_path: Path):
         for side, n in (("en", 0), ("de", 1)):
             text = "".join(f"{pair[n]}\n" for pair in lines)
             (tmp_path / f"{part}.{side}").write_text(text)
+    tower = {"input": {"kind": "tokens"}, "encoder": RNN}
     sections: dict[str, Any] = {
         "data": {part: [f"{part}.en", f"{part}.de"] for part in COUNTS},
         "tokenizer": {"joint": True},
-        "model": {"towers": {side: {"input": {"kind": "tokens"}, "encoder": RNN} for side in ("source", "target")}},
+        "model": {"towers": dict.fromkeys(("source", "target"), tower)},
         "train": {**CONTRAST["train"], "allow": ["data.leaked", "data.known"]},
-    }  # fmt: skip
+    }
     table = recipe(CONTRAST, tmp_path, **sections) | {"source": {"kind": "text"}}
     made = front.train(table, to=tmp_path / "run")
     assert list(made.task.fields) == ["source", "target"]

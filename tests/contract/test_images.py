@@ -26,9 +26,10 @@ COUNT = {"train": 48, "test": 12}
 
 
 def pixels(label: int, dice: np.random.Generator) -> Any:
-    """12 × 12: bright on the left, or on the right."""
+    """12 × 12: bright rows, or bright columns, three by three."""
     found = dice.integers(0, 90, (12, 12), np.uint8)
-    found[:, 6 * label : 6 * label + 6] += 120
+    bright = np.arange(12) % 6 < 3
+    found += np.where(bright[:, None] if label == 0 else bright, 120, 0).astype(np.uint8)
     return found
 
 
@@ -40,11 +41,11 @@ def png(array: Any) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """train/left/0.png …"""
+    """train/across/0.png …"""
     dice = np.random.default_rng(1)
     for part, count in COUNT.items():
         for n in range(count):
-            place = tmp_path / part / ("left", "right")[n % 2]
+            place = tmp_path / part / ("across", "down")[n % 2]
             place.mkdir(parents=True, exist_ok=True)
             (place / f"{n:03}.png").write_bytes(png(pixels(n % 2, dice)))
     monkeypatch.chdir(tmp_path)
@@ -79,28 +80,28 @@ def test_a_folder_of_classes(folder: Path, capsys: pytest.CaptureFixture[str]):
     made = regard.train(recipe(source={"augment": {"shift": 0.1, "brightness": 0.1}}), to="run")
     assert made.evaluate("test")[0]["accuracy"].value > 90
     places = sorted(str(p) for p in Path("test").rglob("*.png"))
-    assert {*made.predict(places)} == {"left", "right"}
+    assert {*made.predict(places)} == {"across", "down"}
     with Image.open(places[0]) as image:
         whole = [places[0], Path(places[0]), image, np.asarray(image)]
         assert len({*made.predict(whole)}) == 1
     with pytest.raises(UserError, match=r"inputs\[0\]: this array is no picture"):
         made.predict([np.zeros((2, 2), np.complex64)])
-    assert made.score(places[:1], ["left"])[0]["log_prob"] <= 0
-    Path("list.txt").write_text("test/left/000.png\n\ntest/right/001.png\n")
+    assert made.score(places[:1], ["across"])[0]["log_prob"] <= 0
+    Path("list.txt").write_text("test/across/000.png\n\ntest/down/001.png\n")
     for words, wanted in {
-        "test/left/000.png": "left\n",
-        "test/left": "".join(f"test/left/{n:03}.png\tleft\n" for n in range(0, 12, 2)),
-        "list.txt": "left\n\nright\n",
+        "test/across/000.png": "across\n",
+        "test/across": "".join(f"test/across/{n:03}.png\tacross\n" for n in range(0, 12, 2)),
+        "list.txt": "across\n\ndown\n",
     }.items():
         capsys.readouterr()
         cli.main(["predict", "run", words])
         assert capsys.readouterr().out == wanted
-    cli.main(["inspect", "run", "test/left/000.png", "--output", "page.html"])
+    cli.main(["inspect", "run", "test/across/000.png", "--output", "page.html"])
     reading = looked(made.run)
     assert reading["source"] == ["[CLASS]", "1,1", "1,2", "2,1", "2,2"]
     shown = reading["picture"]
     assert shown["image"].startswith("data:image/png;base64,")
-    names = ["attribution of left", "attention rollout", "attention, layer 1"]
+    names = ["attribution of across", "attention rollout", "attention, layer 1"]
     assert [each["name"] for each in shown["maps"]] == names
     assert all(each["values"]["shape"] == [2, 2] for each in shown["maps"])
     assert shown["filters"]["shape"] == [16, 6, 6]
@@ -108,7 +109,7 @@ def test_a_folder_of_classes(folder: Path, capsys: pytest.CaptureFixture[str]):
 
 def looked(run: Run) -> dict[str, Any]:
     """All that a page shows of a picture."""
-    found: dict[str, Any] = report.build([run], ["test/left/000.png"]).runs[0]
+    found: dict[str, Any] = report.build([run], ["test/across/000.png"]).runs[0]
     reading: dict[str, Any] = found["frames"][0]["readings"][0]
     return reading
 
@@ -126,11 +127,11 @@ def test_a_table_of_paths_comes_out_with_labels(folder: Path, capsys: pytest.Cap
     lines = [f"{p.parent.name}\t{p.relative_to('train')}\n" for p in Path("train").rglob("*.png")]
     Path("train/list.tsv").write_text("".join(lines))
     regard.train(recipe(data={"train": ["train/list.tsv"], "test": []}), to="run")
-    Path("in.csv").write_text("label,image\n?,test/left/000.png\n?,test/none.png\n")
+    Path("in.csv").write_text("label,image\n?,test/across/000.png\n?,test/none.png\n")
     capsys.readouterr()
     cli.main(["predict", "run", "in.csv"])
     said = capsys.readouterr()
-    assert said.out.splitlines()[1:] == ["?,test/left/000.png,left", "?,test/none.png,"]
+    assert said.out.splitlines()[1:] == ["?,test/across/000.png,across", "?,test/none.png,"]
     assert "in.csv:3: test/none.png: there is no such file" in said.err
 
 
@@ -162,10 +163,10 @@ def test_every_form_gives_the_same_model(folder: Path):
 
 
 def test_what_is_broken_is_left_out_or_refused(folder: Path):
-    left = Path("train/left")
-    (left / "text.png").write_text("no picture")
-    (left / "cut.png").write_bytes((left / "000.png").read_bytes()[:-30])
-    (left / "empty.jpg").touch()
+    across = Path("train/across")
+    (across / "text.png").write_text("no picture")
+    (across / "cut.png").write_bytes((across / "000.png").read_bytes()[:-30])
+    (across / "empty.jpg").touch()
     with pytest.raises(UserError, match=r"not a picture of a form that is known|empty|truncated"):
         front.train(recipe(), to="refused")
     short = recipe(train={"updates": 2}, data={"on_bad_line": "skip"})
@@ -173,11 +174,11 @@ def test_what_is_broken_is_left_out_or_refused(folder: Path):
     report = json.loads(Path("run/data.json").read_text())
     assert sum(report["skipped"].values()) == 3
     assert all(
-        f"left/{name}" in json.dumps(report) for name in ("text.png", "cut.png", "empty.jpg")
+        f"across/{name}" in json.dumps(report) for name in ("text.png", "cut.png", "empty.jpg")
     )
-    found = list(made.predictions([str(left / "cut.png"), str(left / "002.png")]))
+    found = list(made.predictions([str(across / "cut.png"), str(across / "002.png")]))
     assert [each.status for each in found] == ["broken", "ok"]
-    assert found[0].problem == f"{left}/cut.png: the picture is truncated"
+    assert found[0].problem == f"{across}/cut.png: the picture is truncated"
 
 
 def test_a_kill_and_a_resume_change_nothing(folder: Path):
@@ -220,16 +221,17 @@ def test_mixed_pictures_have_mixed_labels(folder: Path):
 
 def test_the_doctor_sees_copies_leaks_and_small_pictures(folder: Path):
     for n in range(4):
-        Path(f"train/left/copy{n}.png").write_bytes(Path("train/left/000.png").read_bytes())
-    Path("test/left/known.png").write_bytes(Path("train/left/002.png").read_bytes())
-    with Image.open("train/right/001.png") as image:
-        image.point(lambda x: x + 2).save("test/right/alike.png")
-    found = examination.quick_check(config.from_table(recipe(source={"size": [30]})))
+        Path(f"train/across/copy{n}.png").write_bytes(Path("train/across/000.png").read_bytes())
+    Path("test/across/known.png").write_bytes(Path("train/across/002.png").read_bytes())
+    with Image.open("train/down/001.png") as image:
+        image.point(lambda x: x + 2).save("test/down/alike.png")
+    whole = {"held_out": {"validation": 0.0, "stratified": False}}
+    found = examination.quick_check(config.from_table(recipe(source={"size": [30]}, **whole)))
     codes = {each.code: each for each in found}
     assert {"image.repeated", "image.leaked", "image.similar", "image.small"} <= {*codes}
-    assert "train/left/002.png" in codes["image.leaked"].what
+    assert "train/across/002.png" in codes["image.leaked"].what
     assert codes["image.leaked"].severity == "error"
-    assert "train/right/001.png" in codes["image.similar"].what
+    assert "train/down/001.png" in codes["image.similar"].what
     calm = examination.quick_check(config.from_table(recipe(data={"test": []})))
     assert "image.similar" not in {each.code for each in calm}
 
@@ -250,7 +252,7 @@ def test_a_cnn_learns_it_too(folder: Path):
     made = regard.train(recipe(model=model), to="run")
     assert made.evaluate("test")[0]["accuracy"].value > 90
     shown = looked(made.run)["picture"]
-    assert [each["name"] for each in shown["maps"]] == ["attribution of left"]
+    assert [each["name"] for each in shown["maps"]] == ["attribution of across"]
     sizes = {each["name"]: each["values"]["shape"] for each in shown["features"]}
     assert sizes == {"stem": [8, 12, 12], "stage 0": [8, 12, 12], "stage 1": [16, 6, 6]}
     assert shown["filters"]["shape"] == [8, 3, 3]
