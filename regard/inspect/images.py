@@ -36,8 +36,8 @@ def view(
             maps.append({"name": f"attribution of {name}", "values": signed})
     maps = [*_words(seen, reading, first, (rows, columns), blocks), *maps]
     for name, weights in _looks(seen).items():
-        grid = _of_whole(weights, first)[first:].reshape(rows, columns)
-        share = grid / grid.max().clamp(min=1e-12)
+        places = _of_whole(weights, first)[first:].reshape(rows, columns)
+        share = places / places.max().clamp(min=1e-12)
         maps.append({"name": name, "values": blocks.weights(share.cpu().numpy())})
     png = base64.b64encode(reading.picture).decode("ascii")
     found: View = {"image": f"data:image/png;base64,{png}", "rows": rows, "columns": columns}
