@@ -46,7 +46,8 @@ def small(paths: Sequence[Path]) -> Float[np.ndarray, "N E"]:
     ]
     table = np.stack(rows)
     table -= table.mean(1, keepdims=True)
-    return table / np.linalg.norm(table, axis=1, keepdims=True)
+    found: np.ndarray = table / np.linalg.norm(table, axis=1, keepdims=True)
+    return found
 
 
 def captions(train: Table, test: Table) -> dict[str, dict[str, float]]:
@@ -78,7 +79,7 @@ def found_again(train: Table, test: Table) -> dict[str, dict[str, float]]:
 
 
 def _recall(alike: Float[np.ndarray, "N M"], right: np.ndarray) -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for way, table, true in (("image_to_text", alike, right), ("text_to_image", alike.T, right.T)):
         places = retrieval.ranks(table, true)
         found |= {f"{way}_r{k}": 100 * float((places <= k).mean()) for k in retrieval.AT}
