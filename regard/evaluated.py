@@ -14,6 +14,7 @@ from regard import front
 from regard.data.readers import excerpt
 from regard.decoding.both_ways import ReadsBothWays
 from regard.decoding.filling import Recovers
+from regard.decoding.matching import Retrieves
 from regard.errors import UserError
 from regard.fields import labels
 from regard.metrics import SEED, Comparison, Score, by_line, paired, paired_bootstrap, statistic
@@ -65,6 +66,10 @@ class Evaluated:
             for way, outputs in task.ways(self.predictions).items():
                 found |= statistic.recovered(self.scores, [*map(_recovered, outputs)], f".{way}")
             return found
+        if isinstance(task, Retrieves):
+            ranks = [each.ranks for each in self.predictions]
+            named = task.labelled(self.predictor.model)
+            return statistic.retrieved(self.scores, ranks, task.directions, named)
         if not self.predictions or len(self.predictor.sides) != 2:
             return {}
         if isinstance(task, Grades):

@@ -17,7 +17,7 @@ from regard.errors import RecipeError
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
 from regard.recipe.parts import ROOMS, Holding, Part, foreign, module, reason, room_of_part
-from regard.recipe.values import Width
+from regard.recipe.values import Width, WidthOrZero
 from regard.tuning.rates import set_training
 from regard.types import (
     Batch,
@@ -29,6 +29,7 @@ from regard.types import (
     Flattens,
     Head,
     Input,
+    Joins,
     Layered,
     NoSize,
     Particular,
@@ -46,6 +47,8 @@ class TowerConfig:
     """What turns the field into vectors."""
     encoder: Part | None = None
     """What reads them."""
+    dim: WidthOrZero = 0
+    """Dimension of its vectors; 0: that of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +86,10 @@ class Config:
         found |= {f"heads.{name}": part for name, part in self.heads.items()}
         return {key: part for key, part in found.items() if part is not None}
 
+    def widths(self) -> dict[str, int]:
+        """How wide the vectors of each tower are."""
+        return {name: tower.dim or self.dim for name, tower in self.towers.items()}
+
     def changed(self, change: Callable[[Part], Part]) -> "Config":
         """The same with all parts changed."""
 
@@ -91,7 +98,7 @@ class Config:
 
         plain: dict[str, Any] = {name: of(getattr(self, name)) for name in ROOMS}
         towers = {
-            name: TowerConfig(input=of(tower.input), encoder=of(tower.encoder))
+            name: replace(tower, input=of(tower.input), encoder=of(tower.encoder))
             for name, tower in self.towers.items()
         }
         heads = {name: of(part) for name, part in self.heads.items()}
@@ -221,14 +228,15 @@ def build(config: Config, sizes: Sizes) -> Model:
     decoder = _part("decoder", config.decoder, config.dim, target, memory=memory)
     positions = _positions(config, sizes, encoder)
     tied = target.weight if target is not None and config.tie != "none" else None
-    head = _head("head", config.head, config.dim, sizes, sizes.writes, tied, positions)
+    made_with: dict[str, Any] = {"positions": positions, "widths": config.widths()}
+    head = _head("head", config.head, config.dim, sizes, sizes.writes, tied, **made_with)
     input = _input(config, sizes, target)
     for key in (f"{kind}.{name}" for kind in ("towers", "heads") for name in getattr(config, kind)):
         if hasattr(nn.ModuleDict, key.rpartition(".")[2]):
             raise RecipeError(f"model.{key}: this cannot be the name of a field")
     towers = {name: _tower(name, config, sizes) for name in config.towers}
     heads = {
-        name: _head(f"heads.{name}", part, config.dim, sizes, name, None, positions)
+        name: _head(f"heads.{name}", part, config.dim, sizes, name, None, **made_with)
         for name, part in config.heads.items()
         if part is not None
     }
@@ -268,7 +276,8 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
     }
     for name, part in read.items():
         settings = part.config if part else None
-        some = AnyField(settings.example(config.dim) if isinstance(settings, Particular) else {})
+        dim = config.widths().get(name, config.dim)
+        some = AnyField(settings.example(dim) if isinstance(settings, Particular) else {})
         sizes = known.get(name)
         if isinstance(sizes, Mapping):
             fields[name] = sizes
@@ -302,7 +311,9 @@ def _head(
     sizes: Sizes,
     predicted: str,
     tied: nn.Parameter | None,
+    *,
     positions: int | None,
+    widths: Mapping[str, int],
 ) -> Any:
     """The head that predicts a field."""
     if part is None:
@@ -310,8 +321,14 @@ def _head(
     with _named(key, part):
         size = sizes.of(predicted)
         outputs, groups = size["outputs"], size.numbers.get("groups", 1)
-        flattens = isinstance(module("heads", part.kind).Head, Flattens)
-    fixed = {"positions": positions, "groups": groups} if flattens else {}
+        kind = module("heads", part.kind).Head
+    fixed: dict[str, Any] = {}
+    if isinstance(kind, Flattens):
+        fixed = {"positions": positions, "groups": groups}
+    if isinstance(kind, Joins):
+        if len(widths) != 2:
+            raise RecipeError(f"model.{key}.kind: {part.kind!r} joins two towers")
+        fixed = {"widths": widths}
     return _part(key, part, dim, outputs, tied, **fixed)
 
 
@@ -358,16 +375,16 @@ def _held(part: Part, size: FieldSize) -> dict[str, Any]:
 
 def _tower(name: str, config: Config, sizes: Sizes) -> Tower:
     """The reader of one field; it shares its vectors with nobody."""
-    key, settings = f"towers.{name}", config.towers[name]
+    key, settings, dim = f"towers.{name}", config.towers[name], config.widths()[name]
     if settings.input is None:
         raise RecipeError(f"model.{key}.input: a tower needs an input")
     with _named(f"{key}.input", settings.input):
         size = sizes.of(name)
-    encoder = _part(f"{key}.encoder", settings.encoder, config.dim)
+    encoder = _part(f"{key}.encoder", settings.encoder, dim)
     options = {"shared": None, "scale": config.scale}
     if isinstance(settings.input.config, Holding):
         raise RecipeError(f"model.{key}.input.kind: {settings.input.kind!r} is for model.input")
-    return Tower(_part(f"{key}.input", settings.input, size, config.dim, **options), encoder)
+    return Tower(_part(f"{key}.input", settings.input, size, dim, **options), encoder)
 
 
 def _part(key: str, part: Part | None, *args: Any, **options: Any) -> Any:

@@ -338,8 +338,8 @@ class Head(Protocol):
     """Turns hidden vectors into logits when somebody wants them, or into loss terms."""
 
     predicts: ClassVar[str]
-    """tokens, labels, tags, numbers or paths (of tokens and blanks): a task takes a head that
-    predicts what the task does."""
+    """tokens, labels, tags, numbers, pairs or paths (of tokens and blanks): a task takes a head
+    that predicts what the task does."""
 
     def logits(self, hidden: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]: ...
 
@@ -371,6 +371,14 @@ class Flattens(Protocol):
     a batch belong to one example, where each is calibrated by itself."""
 
     flattens: ClassVar[bool]
+
+
+@runtime_checkable
+class Joins(Protocol):
+    """A head that compares what two towers read. It is made with `widths`: those of their vectors,
+    by the towers' names."""
+
+    joins: ClassVar[bool]
 
 
 @runtime_checkable

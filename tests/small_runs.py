@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.data import tones
+from regard.data import scenes, tones
 from regard.model import build
 from regard.recipe.config import from_table
 from regard.runs import Run
@@ -57,6 +57,19 @@ TASKS: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "character"},
         "evaluation": {"metrics": ["wer", "cer"]},
     },
+    "caption": {
+        "data": {"train": ["scenes/train.tsv"], "validation": ["scenes/validation.tsv"]},
+        "source": {"size": [16, 16]},
+        "tokenizer": {"kind": "word"},
+        "evaluation": {"multiple_references": " | "},
+        "output": {"extra": 4},
+    },
+    "contrast": {
+        "data": {"train": ["scenes/train.tsv"], "validation": ["scenes/validation.tsv"]},
+        "source": {"size": [16, 16]},
+        "tokenizer": {"kind": "word"},
+        "evaluation": {"multiple_references": " | "},
+    },
     "classify": {"data": {"train": ["labels.tsv"]}, "tokenizer": {"kind": "word"}},
     "tag": {"data": {"train": ["tags.txt"]}, "tokenizer": {"kind": "word"}},
     "forecast": {
@@ -84,6 +97,27 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "causal": ("language_model", {"decoder": {**BLOCKS, "norm": "pre"}}),
     "filler": ("masked_language_model", {"encoder": {**BLOCKS, "norm": "pre"}}),
     "both_ways": ("bidirectional_language_model", {"tie": "none", "input": {"size": 8}}),
+    "describer": (
+        "caption",
+        {
+            "tie": "output",
+            "input": {"kind": "cnn", "stem": 4, "widths": [8], "groups": 4},
+            "decoder": {"kind": "rnn", "layers": 1, "attention": "additive"},
+        },
+    ),
+    "comparer": (
+        "contrast",
+        {
+            "towers": {
+                "source": {
+                    "input": {"kind": "patches", "patch": 8, "class_token": False},
+                    "encoder": BLOCKS,
+                },
+                "target": {"encoder": BLOCKS},
+            },
+            "head": {"size": 11},
+        },
+    ),
     "listener": ("transcribe", {"encoder": BLOCKS, "input": {"channels": 3}}),
     "classifier": ("classify", {"encoder": BLOCKS, "head": {"pooling": "attention"}}),
     "tagger": (
@@ -109,6 +143,10 @@ def example(task: str) -> str:
         folder = Path(tempfile.gettempdir(), "regard-tones")
         tones.write(folder, {"test": 1})
         return str(folder / "test" / "0000.wav")
+    if task in ("caption", "contrast"):
+        folder = Path(tempfile.gettempdir(), "regard-scenes")
+        scenes.write(folder, {"test": 1})
+        return str(folder / "test" / "0000.png")
     who = "[MASK]" if task in FILLED else "dogs"
     return f"two {who} play in the snow {' '.join(HOSTILE)}"
 
@@ -154,6 +192,8 @@ def table(task: str, model: dict[str, Any], data: Path) -> dict[str, Any]:
         (data / name).write_text(content, encoding="utf-8")
     if task == "transcribe":
         tones.write(data / "sounds", {"train": 4, "validation": 2})
+    if task in ("caption", "contrast"):
+        scenes.write(data / "scenes", {"train": 6, "validation": 3})
     made = TASKS[task]
     metric = {"metric": "nll"} if task != "translate" else {}
     return made | {

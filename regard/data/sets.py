@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from regard.data import derived, derived_sounds, derived_speech
+from regard.data import derived, derived_pictures, derived_sounds, derived_speech
 from regard.data.archives import digest, members
 from regard.errors import UserError
 
@@ -100,6 +100,8 @@ MAKE: dict[str, Make] = {
     "fsdd-strings": derived_sounds.strings,
     "tones": derived_sounds.tones,
     "speech": derived_speech.speech,
+    "scenes": derived_pictures.scenes,
+    "flickr8k-captions": derived_pictures.photographs,
     "phrasebook-en-de": partial(_phrasebook, "en-de"),
     "phrasebook-en-fr": partial(_phrasebook, "en-fr"),
 }

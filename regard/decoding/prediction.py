@@ -61,6 +61,11 @@ class Prediction:
     """The n best, the first included, if more than one was asked for."""
     probabilities: dict[str, float] = field(default_factory=dict)
     """Of every label, where labels are predicted."""
+    vector: list[float] = field(default_factory=list)
+    """Of the input, where inputs and outputs have vectors in one space."""
+    ranks: dict[str, list[int]] = field(default_factory=dict)
+    """At which place right ones were found among all of a part, from 1, by the way: image_to_text
+    and text_to_image."""
     masks: list[list[dict[str, Any]]] = field(default_factory=list)
     """For each [MASK] of the input the likeliest words, best first: word, token, p."""
     filled: str | None = None

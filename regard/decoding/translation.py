@@ -12,12 +12,7 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding.choices import Choices
 from regard.decoding.inputs import parsed, read_positions, readable
 from regard.decoding.parallel_batches import parallel_batches, threads_for
-from regard.decoding.prediction import (
-    Prediction,
-    nothing,
-    scored,
-    written,
-)
+from regard.decoding.prediction import Prediction, nothing, scored, written
 from regard.errors import RecipeError, UserError
 from regard.examples import stored
 from regard.fields import Row, text
@@ -298,7 +293,8 @@ class Translator:
             source_words=words,
             beam=beam,
         )
-        return replace(found, sound=self.source.played(source))
+        drawn, played = self.source.as_png(source), self.source.played(source)
+        return replace(found, picture=drawn, sound=played)
 
 
 def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None:

@@ -1,7 +1,7 @@
 """The rows of a run's store, and batches of them."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,24 @@ class Stored:
     def rows(self) -> list[Row]:
         return list(self.store)
 
-    def batches(self, config: batching.Config, seed: int) -> Batches:
-        """The endless stream of training batches."""
+    def batches(
+        self,
+        config: batching.Config,
+        seed: int,
+        change: Callable[[Batch], Batch] = lambda batch: batch,
+        *,
+        by_length: bool = True,
+    ) -> Batches:
+        """The endless stream of training batches, each changed; of rows of like length, or drawn
+        whatever their lengths: then all count as long as the longest."""
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
-            return collate(self.fields, [self.store[n] for n in ids], ids, draw)
+            return change(collate(self.fields, [self.store[n] for n in ids], ids, draw))
 
-        return Batches(self.lengths, make, config, seed)
+        lengths = self.lengths
+        if not by_length:
+            lengths = np.broadcast_to(lengths.max(0), lengths.shape)
+        return Batches(lengths, make, config, seed)
 
     def once(self, config: batching.Config) -> Iterator[Batch]:
         """All rows once, those of like length together."""

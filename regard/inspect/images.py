@@ -34,6 +34,7 @@ def view(
         for n, name in enumerate(reading.said[: len(values)]):
             signed = blocks.signed(values[n].reshape(rows, columns).numpy())
             maps.append({"name": f"attribution of {name}", "values": signed})
+    maps = [*_words(seen, reading, first, (rows, columns), blocks), *maps]
     for name, weights in _looks(seen).items():
         places = _of_whole(weights, first)[first:].reshape(rows, columns)
         share = places / places.max().clamp(min=1e-12)
@@ -45,6 +46,24 @@ def view(
         "features": _features(seen, blocks),
         "filters": _filters(model, blocks),
     }
+
+
+def _words(
+    seen: Seen, reading: Reading, first: int, grid: tuple[int, int], blocks: Blocks
+) -> list[View]:
+    """What the decoder looked at for each word: the mean of all heads and layers."""
+    crosses = [w[0].mean(0) for name, w in seen.attention().items() if name.endswith("cross")]
+    if not crosses:
+        return []
+    mean = torch.stack(crosses).mean(0)[:, first:]  # (T, S)
+    found = []
+    for n, (start, end) in enumerate(reading.said_words, 1):
+        weights = mean[start:end].mean(0).reshape(grid)
+        share = weights / weights.max().clamp(min=1e-12)
+        word = "".join(reading.said[start:end]).removeprefix("▁")
+        name = f"attention of word {n}, {word}"
+        found.append({"name": name, "values": blocks.weights(share.cpu().numpy())})
+    return found
 
 
 def _looks(seen: Seen) -> dict[str, Float[Tensor, "S S"]]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -20,6 +21,14 @@ from regard.types import Batch, DecoderState, Neighbours, Pools
 
 Measure = Callable[[Tensor], Float[Tensor, "B T C"]]
 """What the head says of a batch ↦ for each place its log-probabilities, or its numbers."""
+
+
+class Matrix(NamedTuple):
+    """How much alike things are."""
+
+    rows: list[str]
+    columns: list[str]
+    values: Float[np.ndarray, "N M"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +70,11 @@ class Reading:
     """Where a sound is read, that sound."""
     heard: list[tuple[str, float, float]] = field(default_factory=list)
     """Tokens that were heard, each with the seconds at which it begins and ends."""
+    matrix: Matrix | None = None
+    """Where a model compares, how much alike this input and others are and what may belong to
+    them."""
+    model: Model | None = None
+    """What has read it, where that is not all of the run's model."""
     blanks: list[int] = field(default_factory=list)
     """Positions of `source` that are to be filled, one for each of `said`; none where each of
     `said` is read, too."""

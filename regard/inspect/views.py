@@ -60,6 +60,7 @@ def read(
 
 def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
     """Everything that there is to see; a view that the model does not have is left out."""
+    model = reading.model or model
     with torch.no_grad(), capture(model) as seen:
         measured = reading.measured(model)
     numbers = reading.numbers is not None
@@ -82,6 +83,7 @@ def views(task: Task, model: Model, reading: Reading, blocks: Blocks) -> View:
     found["gradient"] = gradient(model, reading)
     found["attribution"] = said_of = attributions(model, reading, blocks)
     found["sound"] = sounds.view(reading, blocks)
+    found["similarities"] = similarities(reading, blocks)
     found["picture"] = images.view(model, seen, reading, said_of, blocks)
     about = {
         "text": reading.text,
@@ -202,6 +204,14 @@ def transitions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
         "after": [*names, "<end>"],
         "values": blocks.signed(table.numpy()),
     }
+
+
+def similarities(reading: Reading, blocks: Blocks) -> View | None:
+    """How much alike inputs and outputs are."""
+    if reading.matrix is None or not reading.matrix.columns:
+        return None
+    rows, columns, values = reading.matrix
+    return {"rows": rows, "columns": columns, "values": blocks.signed(values)}
 
 
 def states(model: Model, seen: Seen, reading: Reading, blocks: Blocks) -> list[View]:

@@ -15,7 +15,7 @@ from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.fields import dialogue
-from regard.interop import chat_templates, families, image_folders, importing
+from regard.interop import chat_templates, families, image_folders, importing, pair_folders
 from regard.interop.alone import alone
 from regard.interop.families import Table
 from regard.interop.folders import WEIGHTS
@@ -56,6 +56,8 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
     family: Any = families.find(name)
     if of_pictures(run):
         return _export_images(run, model, name, settings, folder)
+    if run.recipe.kind == "contrast":
+        return _export_pairs(run, model, name, settings, folder)
     by = [*run.task.fields.values()][-1].tokenizer
     try:
         with whole(folder) as writing:
@@ -96,6 +98,26 @@ def _export_images(run: Run, model: Model, name: str, settings: Table, folder: P
     return Exported(name, off, sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6)
 
 
+def _export_pairs(run: Run, model: Model, name: str, settings: Table, folder: Path) -> Exported:
+    """A model of pictures and texts."""
+    family: Any = families.find(name)
+    fields = [*run.task.fields.values()]
+    files = pair_folders.about(fields, settings, family.ARCHITECTURE)
+    try:
+        with whole(folder) as writing:
+            tensors = dict(pair_folders.weights(family, model, run.recipe.model.scale))
+            save_file(tensors, writing / WEIGHTS, metadata={"format": "pt"})
+            _write_tokenizers(run, fields[1].tokenizer, writing)
+            write_texts(writing, {n: checked.written(each, indent=1) for n, each in files.items()})
+            again, given = importing.read(writing).model(), pair_folders.drawn(fields)
+            with torch.inference_mode():
+                both = [pair_folders.logits(each, *given).numpy() for each in (model, again)]
+            off = _near(*both)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
+    return Exported(name, off, sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6)
+
+
 def family_of(run: Run) -> tuple[str, Table]:
     """The family that has a run's shape, and its settings."""
     recipe, reasons = run.recipe, []
@@ -110,6 +132,8 @@ def family_of(run: Run) -> tuple[str, Table]:
             "tokens",
             "labels",
             "patches",
+            "decoder",
+            "contrast",
         ):
             raise UserError(f"{run.folder}: no family there has a part of kind {part.kind!r}")
     head = recipe.model.head
@@ -118,7 +142,8 @@ def family_of(run: Run) -> tuple[str, Table]:
             f"{run.folder}: model.head.bias is true: language models there have no bias of each "
             "token; train with model.head.bias = false"
         )
-    if recipe.kind != "translate" and recipe.model.scale and recipe.model.tie != "none":
+    tied = recipe.kind not in ("translate", "contrast")
+    if tied and recipe.model.scale and recipe.model.tie != "none":
         raise UserError(
             f"{run.folder}: model.scale is true: there, a tied embedding is not scaled by √dim; "
             "train with model.scale = false, or model.tie = 'none'"
@@ -134,7 +159,7 @@ def family_of(run: Run) -> tuple[str, Table]:
 def longest(run: Run) -> int:
     """Positions that texts of a run have."""
     parts = run.recipe.model.parts()
-    if of_pictures(run):
+    if of_pictures(run) or run.recipe.kind == "contrast":
         return 0
     return min(int(parts[name].config.limit) for name in ("encoder", "decoder") if name in parts)
 
@@ -207,7 +232,8 @@ def _in_halves(tensor: Tensor, sizes: list[int], config: Any, dim: int) -> Tenso
 def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
     """The tokenizer by itself, or that of each side, and which of its tokens are special."""
     masked = "mask" in by.named
-    sides = {side: field.tokenizer for side, field in run.task.fields.items()}
+    fields = run.task.fields.items()
+    sides = {side: field.tokenizer for side, field in fields if not field.on_disk}
     several = len({each.hash for each in sides.values()}) > 1
     for side, each in sides.items():
         path = folder / (f"{side}.tokenizer.json" if several else "tokenizer.json")
@@ -215,7 +241,8 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
             each.save(path)
         else:
             before = [] if run.recipe.kind == "translate" else [each.start]
-            after = [each.end] if masked or run.recipe.kind == "translate" else []
+            ended = masked or run.recipe.kind in ("translate", "contrast")
+            after = [each.end] if ended else []
             alone(each, path, before=before, after=after)
     answers = [*run.task.fields.values()][-1]
     form = answers.form if isinstance(answers, dialogue.Side) else None

@@ -21,7 +21,7 @@ from torch import Tensor
 from regard import __version__
 from regard.data import whole_file
 from regard.errors import RecipeError, UserError
-from regard.interop import chat_templates, families, image_folders, vocabularies
+from regard.interop import chat_templates, families, image_folders, pair_folders, vocabularies
 from regard.interop.families import Settings, Table
 from regard.interop.folders import Folder, Tensors
 from regard.interop.kept import check_free, whole
@@ -90,6 +90,8 @@ def read(source: Path) -> Imported:
         model, longest = family.recipe(settings)
         if family.TASK == "classify":
             return _read_images(folder, family, model, settings)
+        if family.TASK == "contrast":
+            return _read_pairs(folder, family, model, longest, settings)
         settings.number("vocab_size")
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
@@ -121,6 +123,23 @@ def _read_images(folder: Folder, family: Any, model: Table, settings: Settings) 
         empty = build(recipe.model, sizes)
     weights = matched(family, empty, folder.tensors(), recipe, left_out={"head.temperature"})
     return Imported(recipe, sizes, texts, image_folders.ordered(weights, order), notes)
+
+
+def _read_pairs(
+    folder: Folder, family: Any, model: Table, longest: int, settings: Settings
+) -> Imported:
+    """A model of pictures and texts."""
+    text, vision = settings.inside("text_config"), settings.inside("vision_config")
+    cut = vocabularies.read(folder, text, family.SPECIAL)
+    about, notes = image_folders.source_section(folder, vision)
+    recipe = pair_folders.recipe(folder.path, model, longest, cut.section, about, settings)
+    source, target = module("tasks", recipe.kind).plan(recipe.task).fields.values()
+    texts = {source.file: pair_folders.standard(about), target.file: cut.of("")}
+    sizes = sizes_of_task(recipe, texts)
+    with torch.device("meta"):
+        empty = build(recipe.model, sizes)
+    weights = matched(family, empty, folder.tensors(), recipe)
+    return Imported(recipe, sizes, texts, weights, notes)
 
 
 def sizes_of_task(recipe: Recipe, texts: Mapping[str, str]) -> Sizes:
@@ -179,7 +198,8 @@ def matched(
     left out they do not have."""
     tensors = _renamed(family, tensors)
     parts = recipe.model.parts()
-    heads = (parts.get("decoder") or parts["encoder"]).config.heads
+    main = parts.get("decoder") or parts.get("encoder")
+    heads = main.config.heads if main else 1  # of towers, none has them side by side
     own = {n: each for n, each in empty.named_parameters() if n not in left_out}
     plan = list(families.layers(family, iter(own), tensors.places))
     used = set()
@@ -202,7 +222,7 @@ def matched(
     if need > free:
         raise UserError(f"its weights take {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
     found = {
-        name: torch.cat([families.ours(tensors.read(s), form, heads) for s in sources]).contiguous()
+        name: _joined([families.ours(tensors.read(s), form, heads) for s in sources])
         for name, sources, form in plan
     }
     checkpoint.check_finite(found, "the weights")
@@ -231,8 +251,15 @@ def _check_sinusoid(name: str, tensors: Tensors) -> None:
         raise UserError(f"{name}: not the sinusoid that the family uses")
 
 
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    """One of several; a number by itself stays one."""
+    return (torch.cat([*tensors]) if len(tensors) > 1 else tensors[0]).contiguous()
+
+
 def _stacked(shapes: Sequence[tuple[int, ...]], form: str) -> tuple[int, ...]:
     """The shape of ours, given theirs."""
+    if shapes == [()]:
+        return ()
     whole = (sum(shape[0] for shape in shapes if shape), *shapes[0][1:])
     if form == "transposed":
         return whole[::-1]

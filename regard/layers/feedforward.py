@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,11 +13,12 @@ from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear
 from regard.layers.probe import probe
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "swiglu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": F.silu,
 }
 
@@ -27,7 +29,8 @@ class FeedForward(nn.Module):
     relu, gelu, silu:  f(x) = σ(x W₁ + b₁) W₂ + b₂
     swiglu:            f(x) = (silu(x W₁ + b₁) ⊙ (x W₃ + b₃)) W₂ + b₂     (Shazeer 2020)
 
-    gelu is x Φ(x); gelu_tanh, as in GPT-2, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2.
+    gelu is x Φ(x); gelu_tanh, as in GPT-2, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; quick_gelu,
+    as in CLIP, x σ(1.702 x).
     """
 
     def __init__(

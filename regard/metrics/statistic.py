@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.metrics import SEED, Score
+from regard.metrics import SEED, Score, retrieval
 
 BLOCK = 500
 """Tokens of running text that are drawn together: neighbours are as alike as a line's words."""
@@ -158,6 +158,20 @@ def recovered(
     }
     names = {f"{name}{suffix}": each for name, each in found.items()}
     return {name: ratio(scores[name], *each) for name, each in names.items() if name in scores}
+
+
+def retrieved(
+    scores: Mapping[str, Score],
+    ranks: Sequence[retrieval.Ranks],
+    ways: Sequence[str],
+    named: Mapping[str, Sequence[bool]],
+) -> dict[str, Statistic]:
+    """Queries of each example that find what belongs to it, and labels that are found."""
+    found = {
+        name: retrieval.hits(ranks, way, k) for name, (way, k) in retrieval.names(ways).items()
+    }
+    found |= {name: ([*map(float, right)], [1.0] * len(right)) for name, right in named.items()}
+    return {name: ratio(scores[name], *each, percent) for name, each in found.items()}
 
 
 def windowed(

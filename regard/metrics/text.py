@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 from regard import metrics
 from regard.errors import RecipeError
-from regard.metrics import Direction, Score, Unit
+from regard.metrics import Direction, Score, Unit, cider
 from regard.recipe.values import Range
 
-Key = Literal["bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per"]
+Key = Literal[
+    "bleu", "chrf", "ter", "exact", "line_error_rate", "nbest", "wer", "cer", "per", "cider"
+]  # fmt: skip
 SLOW = ("ter", "nbest")
 """What is not reported while training: the one is slow, the other needs a slow search."""
 LOWER = ("ter", "line_error_rate", "wer", "cer", "per")
@@ -30,7 +32,7 @@ class Evaluation:
     metrics: tuple[Key, ...] = ("bleu", "chrf", "ter", "exact")
     """Which scores are reported. line_error_rate: lines that are not exact, the word error rate
     where a line is a word; nbest: one of the search's n best is exact; wer, cer, per: edits per
-    word, character, phoneme."""
+    word, character, phoneme; cider: CIDEr-D, of captions."""
     multiple_references: str = ""
     """What stands between the right answers on a line of validation and test; empty: one each."""
     unseen: bool = False
@@ -81,6 +83,8 @@ class Evaluation:
         for key in keys:
             if key in UNITS:
                 found[key] = metrics.error_rate(folded, answers, UNITS[key], samples)
+            elif key == "cider":
+                found[key] = cider.score(first, references, samples)
             elif key == "line_error_rate":
                 found[key] = _wrong(translation(first, ["exact"])["exact"])
             elif key == "nbest":
@@ -106,6 +110,8 @@ class Evaluation:
         for key in (key for key in self.metrics if key in UNITS):
             edits = metrics.edits(texts, answers, UNITS[key])
             found[key] = edits[0].tolist(), edits[1].tolist()
+        if "cider" in self.metrics:
+            found["cider"] = cider.by_line(first, references).tolist(), ones
         return {key: lines for key, lines in found.items() if key in self.metrics}
 
 

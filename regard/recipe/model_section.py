@@ -20,6 +20,8 @@ from regard.recipe.typed import Place, Room, part, section, typed, unknown
 
 SEVERAL = ("towers", "heads")
 """Sections whose parts have names of their own."""
+TOWER = ("dim", "input", "encoder")
+"""The keys of a tower."""
 
 
 def sections_of(parts: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -72,14 +74,14 @@ def _several(
         if key.endswith("heads"):
             made[name] = _part_or_none(task, default, inside, full, place)
             continue
-        for inner in set(typed(dict, inside, full, place)) - {"input", "encoder"}:
-            raise unknown(f"{full}.{inner}", str(inner), {"input", "encoder"}, place)
-        made[name] = TowerConfig(
-            **{
-                part: _part_or_none(task, kind, inside.get(part, {}), f"{full}.{part}", place)
-                for part, kind in default.items()
-            }
-        )
+        for inner in set(typed(dict, inside, full, place)) - {*TOWER}:
+            raise unknown(f"{full}.{inner}", str(inner), {*TOWER}, place)
+        own = {key: value for key, value in inside.items() if key == "dim"}
+        parts = {
+            part: _part_or_none(task, kind, inside.get(part, {}), f"{full}.{part}", place)
+            for part, kind in default.items()
+        }
+        made[name] = dataclasses.replace(section(TowerConfig, own, full, place), **parts)
     return made
 
 

@@ -38,7 +38,7 @@ def look(asked: Asked, base: Path) -> Draft:
             "pictures in them"
         )
     every = [path for found in inside.values() for path in found]
-    sizes, grey, broken = _opened(every[:: -(-total // LOOKED)])
+    sizes, grey, broken = opened(every[:: -(-total // LOOKED)])
     if not sizes:
         raise UserError(f"{folders['train']}: none of the pictures can be read")
     height, width = (round(median(side)) for side in zip(*sizes, strict=True))
@@ -85,7 +85,7 @@ def _parts(given: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-def _opened(paths: Sequence[Path]) -> tuple[list[tuple[int, int]], bool, int]:
+def opened(paths: Sequence[Path]) -> tuple[list[tuple[int, int]], bool, int]:
     """Heights and widths, whether all are grey, and how many cannot be read."""
     sizes, grey = list[tuple[int, int]](), True
     for path in paths:
@@ -114,7 +114,7 @@ def _sections(
     data = [Key(part, table.named([folder], base)) for part, folder in folders.items()]
     if broken:
         data.append(Key("on_bad_line", "skip", "some pictures cannot be read: they are left out"))
-    side, stem = _side(max(size))
+    side, stem = side_of(max(size))
     height, width = size if max(size) <= 40 else (side, side)
     signs = all(len(name) == 1 for name in counts)  # digits, letters: mirrored, they are others
     small = max(size) <= 40
@@ -142,7 +142,7 @@ def _sections(
     ]
 
 
-def _side(longest: int) -> tuple[int, int]:
+def side_of(longest: int) -> tuple[int, int]:
     """How large pictures become, and how far apart the first filters stand."""
     if longest <= 40:
         return longest, 1

@@ -8,7 +8,7 @@ from typing import Any
 from regard.data.dialogues import SIDES
 from regard.data.readers import count
 from regard.errors import RecipeError, UserError
-from regard.starting import Asked, Draft, Key, Section, measures, table
+from regard.starting import Asked, Draft, Key, Section, described, measures, table
 from regard.starting.sample import take
 from regard.starting.sizing import Budget, held_out, up
 from regard.starting.table import Column, Table
@@ -55,6 +55,9 @@ def fits(asked: Asked) -> float:
         return 0.0
     if {source.name, target.name} == {*SIDES} or source.few or target.few:
         return 0.1  # prompts and answers are a language model's
+    kinds = (described.SOUND, described.PICTURE)
+    if any(described.named(column, kind) for column in (source, target) for kind in kinds):
+        return 0.1
     return 0.8
 
 

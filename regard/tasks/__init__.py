@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.readers import Report
-from regard.decoding.choices import Choices
 from regard.decoding.columns import InTables, Tabular as Tabular
 from regard.decoding.inputs import (
     parsed as parsed,
@@ -186,11 +185,11 @@ class Grades(Protocol):
 class Chooses(Protocol):
     """A task that can write one of given texts alone."""
 
-    def make_choices(self, source: Path | Sequence[str], report: Report) -> Choices:
+    def make_choices(self, source: Path | Sequence[str], report: Report) -> Any:
         """These texts, or those of a file."""
         ...
 
-    def restrict(self, choices: Choices | None) -> None:
+    def restrict(self, choices: Any | None) -> None:
         """Write one of these from now on, instead of the recipe's own; None: any text."""
         ...
 

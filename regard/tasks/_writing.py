@@ -1,7 +1,7 @@
-"""What tasks share that write texts, whatever they read: translate, transcribe."""
+"""What tasks share that write texts, whatever they read: translate, transcribe, caption."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +9,91 @@ import torch
 
 from regard.data import files, pairs
 from regard.data.readers import Policy, Report
+from regard.data.tables import parallel
 from regard.decoding.choices import Choices
 from regard.decoding.translation import Translator
+from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
+from regard.fields import Example, Field, text
 from regard.inspect.reading import Reading
 from regard.metrics import Score, perplexity
 from regard.model import Model
+from regard.recipe.config import Recipe
 from regard.recipe.parts import Part, module
-from regard.tasks import FolderTask, Prediction
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_positions,
+    check_written,
+    chosen_field,
+    parsed_cell,
+    sizes_of,
+)
 from regard.train import health
 from regard.types import Batch, Carry, Terms
+
+
+def check_described(recipe: Recipe, what: str) -> None:
+    """Refuse what cannot be learnt of files, such as sounds, with a text each."""
+    config, model = recipe.task, recipe.model
+    if config.data.columns and len(config.data.columns) != 2:
+        raise RecipeError(
+            f"data.columns: the {what}'s and the text's are wanted, not {len(config.data.columns)}"
+        )
+    if model.decoder is not None and model.tie == "all":
+        raise RecipeError("model.tie: 'all' is for texts that are read; set 'output' or 'none'")
+    check_written(recipe)
+    config.held_out.check(config.data)
+    if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
+        raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
+    if model.decoder is not None:
+        longest, why = config.data.max_length, "data.max_length asks"
+        check_positions(recipe, "decoder", longest + 1, why)
+
+
+def described(config: Any) -> Plan:
+    """Files, such as sounds, and a text for each: the rows of tables."""
+    source = chosen_field("source", config.source, config)
+    answers = config.evaluation.answers
+
+    def answer(example: Example) -> Example:
+        value, said = example.values
+        return example._replace(values=(value, answers(said)[0]))
+
+    written = text.Field("target", config.tokenizer, "written")
+    return Plan(
+        fields={source.column: source, "text": written},
+        data=config.data,
+        read=partial(read_pairs, config.data, (source, written)),
+        held_out=config.held_out,
+        answer=answer,
+        watched=config.evaluation.lines,
+    )
+
+
+def read_pairs(
+    data: files.Config,
+    fields: tuple[Field, Field],
+    part: files.Part,
+    policy: Policy,
+    report: Report,
+) -> Iterator[Example]:
+    """The rows of a part's files, which are tables, or have a line for each value."""
+    paths = tuple(data.paths(part))
+    for line, cells in parallel(paths, columns_of(data, fields), policy, report, **data.layout):
+        values = tuple(
+            parsed_cell(field, cell, paths[0], line, policy, report)
+            for field, cell in zip(fields, cells, strict=True)
+        )
+        if None not in values:
+            yield Example(paths, line, values)
+
+
+def columns_of(data: files.Config, fields: tuple[Field, Field]) -> tuple[str | int, ...]:
+    """What the columns of two fields are called: as they are, or source and target if both are of
+    one kind."""
+    usual = tuple(field.column for field in fields)
+    return data.columns or (pairs.SIDES if usual[0] == usual[1] else usual)
 
 
 class WritingTask(FolderTask):
@@ -161,3 +236,14 @@ class WritingTask(FolderTask):
         self, model: Model, text: str, search: Part, target: str | None, length: int
     ) -> Reading:
         return self.translator.look(model, text, search, target)
+
+
+class DescribingTask(WritingTask):
+    """One whose inputs are files; their columns and the text's are called as their fields are."""
+
+    said = "text"
+
+    def __init__(self, config: Any, folder: Path) -> None:
+        super().__init__(config, folder, described(config))
+        self.usual_columns = {side: side for side in self.fields}
+        self.sizes = sizes_of(self.fields, "source", "target")

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Annotated, Any
 
 from regard.checks import audio as audio_checks
@@ -11,13 +10,10 @@ from regard.checks.findings import Finding
 from regard.checks.sides import Part as Examined
 from regard.data import batching, files, tokenizers
 from regard.data.held_out import ByContent
-from regard.data.readers import Policy, Report
-from regard.data.tables import parallel
 from regard.decoding.transcription import Transcriber, head_of
 from regard.decoding.translation import Output
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
-from regard.fields import Example, text
 from regard.inputs import mel
 from regard.inspect.reading import Reading
 from regard.metrics import Direction
@@ -27,15 +23,8 @@ from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part, module
 from regard.recipe.values import Share
 from regard.search import Stepwise, ctc
-from regard.tasks import (
-    Prediction,
-    check_positions,
-    check_written,
-    chosen_field,
-    parsed_cell,
-    sizes_of,
-)
-from regard.tasks._writing import WritingTask
+from regard.tasks import Prediction
+from regard.tasks._writing import DescribingTask, check_described, described
 from regard.types import Batch, Carry, Term, Terms
 
 PARTS = {
@@ -79,10 +68,6 @@ def metrics(config: Config) -> dict[str, Direction]:
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config, model = recipe.task, recipe.model
-    if config.data.columns and len(config.data.columns) != 2:
-        raise RecipeError(
-            f"data.columns: the sound's and the text's are wanted, not {len(config.data.columns)}"
-        )
     written = module("heads", model.head.kind).Head.predicts
     if written != ("paths" if model.decoder is None else "tokens"):
         other = "without a decoder it is 'ctc'" if model.decoder is None else "'vocabulary'"
@@ -101,37 +86,10 @@ def check(recipe: Recipe) -> None:
         )
     if by_ctc and config.tokenizer.kind == "huggingface":
         raise RecipeError("tokenizer.kind: CTC needs one of its own, in which padding is token 0")
-    if model.decoder is not None and model.tie == "all":
-        raise RecipeError("model.tie: 'all' is for texts that are read; set 'output' or 'none'")
-    check_written(recipe)
-    config.held_out.check(config.data)
-    if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
-        raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
-    if model.decoder is not None:
-        longest, why = config.data.max_length, "data.max_length asks"
-        check_positions(recipe, "decoder", longest + 1, why)
+    check_described(recipe, "sound")
 
 
-def plan(config: Config) -> Plan:
-    """Sounds and texts."""
-    source = chosen_field("source", config.source, config)
-    answers = config.evaluation.answers
-
-    def answer(example: Example) -> Example:
-        sound, said = example.values
-        return example._replace(values=(sound, answers(said)[0]))
-
-    return Plan(
-        fields={
-            source.column: source,
-            "text": text.Field("target", config.tokenizer, "written"),
-        },
-        data=config.data,
-        read=partial(_read, config, source),
-        held_out=config.held_out,
-        answer=answer,
-        watched=config.evaluation.lines,
-    )
+plan = described
 
 
 def examine(recipe: Recipe, plan: Plan, parts: Sequence[Examined]) -> Iterator[Finding]:
@@ -156,28 +114,10 @@ def examine(recipe: Recipe, plan: Plan, parts: Sequence[Examined]) -> Iterator[F
         yield from audio_checks.room(part, room_of, needed)
 
 
-def _read(
-    config: Config, source: Any, part: files.Part, policy: Policy, report: Report
-) -> Iterator[Example]:
-    """The rows of a part's files, which are tables, or have a line for each sound and text."""
-    data, paths = config.data, tuple(config.data.paths(part))
-    columns = data.columns or (source.column, "text")
-    for line, (cell, said) in parallel(paths, columns, policy, report, **data.layout):
-        value = parsed_cell(source, cell, paths[0], line, policy, report)
-        if value is not None:
-            yield Example(paths, line, (value, said))
-
-
-class Task(WritingTask):
+class Task(DescribingTask):
     """A transcription task whose tokenizer and stores lie in a run's folder."""
 
-    said = "text"
     config: Config
-
-    def __init__(self, config: Config, folder: Path) -> None:
-        super().__init__(config, folder, plan(config))
-        self.usual_columns = {side: side for side in self.fields}
-        self.sizes = sizes_of(self.fields, "source", "target")
 
     # Learning
 

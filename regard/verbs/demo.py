@@ -16,14 +16,18 @@ from regard.data import catalogue
 from regard.decoding.prediction import Prediction
 from regard.decoding.translation import cross_attention
 from regard.examples.stored import collate
-from regard.plots import drawing, sound
+from regard.plots import drawing, pictured, sound
 from regard.recipe import checked
 from regard.runs import Run, state
 from regard.verbs import display
 
 SAMPLES = 10
+QUICK = ("train.epochs=8", "train.validate_every=0.25", "train.save_every=0.25")
+"""What a recipe of scenes learns in three minutes."""
+COMPARED = 8
+"""Pictures and captions of the matrix that is drawn."""
 Languages = Literal["en-de", "en-fr"]
-Name = Literal["translate", "transcribe"]
+Name = Literal["translate", "transcribe", "caption", "contrast"]
 Draw = Callable[[front.Predictor, str, Prediction, Path], None]
 """A picture of what a model does with an input, of which it made the prediction."""
 
@@ -46,6 +50,8 @@ class Demo:
     draw: Draw
     next: Callable[[Path, str], list[str]]
     """What to try next, with the run and an input of it."""
+    changes: tuple[str, ...] = ()
+    """Of the recipe, so that it takes three minutes."""
 
 
 def of(name: Name, languages: Languages) -> Demo:
@@ -65,6 +71,40 @@ def of(name: Name, languages: Languages) -> Demo:
                 "regard train tones model.encoder.kind=transformer",
                 "regard data get fsdd-strings && regard train fsdd-strings    # real voices",
             ],
+        )
+    if name == "caption":
+        return Demo(
+            name="caption",
+            recipe="scenes-lstm",
+            dataset="scenes",
+            making="drawing scenes",
+            using="describing scenes whose pairs of shapes it has never seen",
+            picture="attention.png",
+            shows="what each word looked at",
+            draw=draw_words,
+            next=lambda folder, source: [
+                f"{command('predict', folder)} {quoted(source)} --nbest 3 --format jsonl",
+                f"{command('inspect', folder)} {quoted(source)}",
+                "regard train scenes-lstm        # until nearly all are right",
+            ],
+            changes=QUICK,
+        )
+    if name == "contrast":
+        return Demo(
+            name="contrast",
+            recipe="scenes-clip",
+            dataset="scenes",
+            making="drawing scenes",
+            using="comparing scenes and captions that it has never seen",
+            picture="similarities.png",
+            shows="which captions are near",
+            draw=draw_similarities,
+            next=lambda folder, source: [
+                f"printf 'red\\nblue\\n' > choices.txt && {command('predict', folder)} "
+                f"{quoted(source)} --choices choices.txt --format jsonl",
+                "regard train scenes-clip        # until nearly all are found",
+            ],
+            changes=QUICK,
         )
     return Demo(
         name=languages,
@@ -94,7 +134,9 @@ def demo(languages: Languages, to: Path | None, *, as_json: bool, name: Name = "
     for record in [] if to else state.check_rerun(f"demo-{chosen.name}", (), "demo"):
         display.warn(record["text"])
     folder = to or state.free_folder(f"demo-{chosen.name}")
-    _, recipe = front.prepared(chosen.recipe, [f"data.set={chosen.dataset}"], folder)
+    _, recipe = front.prepared(
+        chosen.recipe, [f"data.set={chosen.dataset}", *chosen.changes], folder
+    )
     with display.waiting(f"preparing the data in {folder}"):
         run = Run.create(folder, recipe)
     with display.training(run) as (show, tick):
@@ -105,10 +147,10 @@ def demo(languages: Languages, to: Path | None, *, as_json: bool, name: Name = "
     predictor = front.Predictor(run)
     with display.waiting(chosen.using):
         scores, predictions = predictor.evaluate("test")
-    sources, references = predictor.task.references("test")
+    sources, answers = front.answers(predictor.task, "test")
     samples = [
-        {"source": s, "output": p.text, "reference": r}
-        for s, p, r in zip(sources, predictions, references, strict=True)
+        {"source": s, "output": p.text, "reference": _nearest(p.text, a)}
+        for s, p, a in zip(sources, predictions, answers, strict=True)
     ][:SAMPLES]
     picture = folder / chosen.picture
     chosen.draw(predictor, sources[0], predictions[0], picture)
@@ -119,6 +161,12 @@ def demo(languages: Languages, to: Path | None, *, as_json: bool, name: Name = "
     else:
         _show(chosen, folder, scores, samples, picture)
     return True
+
+
+def _nearest(said: str, answers: str | list[str]) -> str:
+    """The reference; of several, the one that was said, or else the first."""
+    every = [answers] if isinstance(answers, str) else answers
+    return said if said in every else every[0]
 
 
 def draw_attention(
@@ -147,6 +195,35 @@ def draw_spectrogram(
     title = f"{Path(source).name}: {prediction.text}"
     hop = field.config.features.hop
     drawing.save(sound.spectrogram(frames, hop, prediction.tokens, prediction.times, title), path)
+
+
+def draw_words(predictor: front.Predictor, source: str, prediction: Prediction, path: Path) -> None:
+    """What the decoder looked at for each word, the mean over heads and layers."""
+    task: Any = predictor.task
+    translator = task.translator
+    [row], tokens = translator.read([source]), task.target.tokenizer.encode([prediction.text])
+    with torch.inference_mode():
+        seen = cross_attention(predictor.model, translator.batch([row], tokens))
+    mean = torch.stack([weights[0].mean(0) for weights in seen.values()]).mean(0)  # (T, S)
+    reads: Any = predictor.model.input
+    rows, columns = reads.grid
+    words = task.target.tokenizer.pieces(tokens[0])
+    grids = mean[: len(words), -rows * columns :].reshape(-1, rows, columns)
+    pixels = task.source.pixels(source)
+    drawing.save(pictured.attended(pixels, words, grids.numpy(), prediction.text), path)
+
+
+def draw_similarities(
+    predictor: front.Predictor, source: str, prediction: Prediction, path: Path
+) -> None:
+    """How much alike the first pictures of the test and their captions are."""
+    task: Any = predictor.task
+    sides = [side[:COMPARED] for side in task.references("test")]
+    both = [task.matcher.of_texts(predictor.model, n, texts) for n, texts in enumerate(sides)]
+    values = (both[0] @ both[1].t()).numpy()
+    pictures = [task.source.pixels(place) for place in sides[0]]
+    title = "What belongs together stands on the diagonal"
+    drawing.save(pictured.similarities(pictures, sides[1], values, title), path)
 
 
 def _show(

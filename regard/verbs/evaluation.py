@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.decoding.both_ways import ReadsBothWays
 from regard.decoding.filling import Recovers
+from regard.decoding.matching import Retrieves
 from regard.evaluated import Evaluated
 from regard.front import Predictor, answers
 from regard.metrics import translation
@@ -31,6 +32,9 @@ def details(found: Evaluated) -> list[Table]:
         return [*_likelihood(found), *(_answered(found) if outputs else [])]
     if isinstance(task, Recovers | ReadsBothWays):
         return _recovered(task.references(part)[0], outputs)
+    if isinstance(task, Retrieves):
+        sides = [[*side] for side in predictor.task.references(part)]
+        return _retrieved(sides[0], sides[1], outputs, task.directions)
     if isinstance(task, Grades):
         sources, right = answers(task, part)
         return _written(sources, right, outputs)
@@ -99,6 +103,25 @@ def _written(
     header = ("chrF", "line", "source", "reference", "output")
     note = f"{len(wrong):,} of {len(said):,} are not exactly a reference."
     return [worst("Worst outputs by chrF", header, values, texts, higher=True, note=note)]
+
+
+def _retrieved(
+    sources: Sequence[str],
+    right: Sequence[str],
+    outputs: Sequence[Prediction],
+    ways: tuple[str, str],
+) -> list[Table]:
+    """The examples of which the right answers stand farthest behind."""
+    places = [max(max(output.ranks[way]) for way in ways) for output in outputs]
+    texts = [
+        (source, true, output.text)
+        for source, true, output in zip(sources, right, outputs, strict=True)
+    ]
+    first = sum(place == 1 for place in places)
+    header = ("rank", "line", "source", "right", "nearest")
+    note = f"Of {first:,} of {len(places):,} all are found first, both ways."
+    values = [*map(float, places)]
+    return [worst("Worst ranks", header, values, texts, higher=False, note=note)]
 
 
 def _likelihood(found: Evaluated) -> list[Table]:

@@ -67,7 +67,7 @@ class Section(NamedTuple):
 
 def sections(task: str) -> Iterator[Section]:
     """All sections that a recipe for `task` may have."""
-    from regard.model import Config as Model
+    from regard.model import Config as Model, TowerConfig
     from regard.train.job import Config as Train
 
     defining = module("tasks", task)
@@ -78,6 +78,8 @@ def sections(task: str) -> Iterator[Section]:
     yield Section("", "", "", top)
     yield from _walk(defining.Config, "")
     yield from _walk(Model, "model", leave_out={*ROOMS, *SEVERAL})
+    for tower in defining.PARTS.get("towers", {}):
+        yield from _walk(TowerConfig, f"model.towers.{tower}", leave_out={*ROOMS})
     for key, room, default in sections_of(defining.PARTS):
         yield from _kinds(room, f"model.{key}", default)
     yield from _walk(Train, "train")

@@ -199,7 +199,7 @@ def _profile(
 
 def demo(
     *,
-    task: Literal["translate", "transcribe"] = "translate",
+    task: Literal["translate", "transcribe", "caption", "contrast"] = "translate",
     languages: Literal["en-de", "en-fr"] = "en-de",
     to: Maybe[Path] = None,
     json: Flag = False,
@@ -210,9 +210,11 @@ def demo(
       regard demo
       regard demo --languages en-fr --to runs/french
       regard demo --task transcribe
+      regard demo --task caption
 
     Args:
-        task: Translate the sentences of a phrasebook, or transcribe a code of tones and chirps.
+        task: Translate the sentences of a phrasebook, transcribe a code of tones and chirps,
+            describe scenes of coloured shapes, or find which caption belongs to which scene.
         languages: The pair of languages that is translated.
         to: The folder of the run; runs/demo-LANGUAGES or runs/demo-TASK otherwise.
         json: Scores and samples as JSON on stdout.

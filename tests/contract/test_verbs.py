@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 
 from regard import cli
-from regard.data import tones
+from regard.data import scenes, tones
 from regard.recipe.parts import kinds, module
 from regard.tasks import Looks, Task
 from tests import small_runs
@@ -61,6 +61,7 @@ def files(folder: Path) -> None:
         for ending, rows in texts.items():
             (folder / f"{part}.{ending}").write_text("\n".join(rows) + "\n")
     tones.write(folder / "sounds", {"train": 12, "validation": 4, "test": 4})
+    scenes.write(folder / "scenes", {"train": 12, "validation": 4, "test": 4})
     steps = (f"{math.sin(t / 3):.4f},{t % 7}" for t in range(160))
     (folder / "series.csv").write_text("\n".join(["x,y", *steps]) + "\n")
 
@@ -70,6 +71,7 @@ def data(*endings: str) -> dict[str, Any]:
     return {part: [f"{part}.{ending}" for ending in endings] for part in parts}
 
 
+SCENES = {part: [f"scenes/{part}.tsv"] for part in ("train", "validation", "test")}
 RECIPES: dict[str, dict[str, Any]] = {
     "translate": {
         "data": data("source", "target"),
@@ -107,6 +109,40 @@ RECIPES: dict[str, dict[str, Any]] = {
         "evaluation": {"lines": 2, "metrics": ["wer", "cer"]},
         "model": {"dim": 8, "input": {"channels": 3}, "encoder": RNN},
     },
+    "caption": {
+        "data": SCENES,
+        "source": {"size": [16, 16]},
+        "tokenizer": {"kind": "word"},
+        "evaluation": {
+            "lines": 2,
+            "metrics": ["bleu", "cider", "exact"],
+            "multiple_references": " | ",
+        },
+        "model": {
+            "dim": 8,
+            "tie": "output",
+            "input": {"stem": 4, "widths": [8]},
+            "decoder": RNN,
+        },
+    },
+    "contrast": {
+        "data": SCENES,
+        "source": {"size": [16, 16]},
+        "tokenizer": {"kind": "word"},
+        "batch": {"sentences": 6},
+        "evaluation": {
+            "multiple_references": " | ",
+            "labelled": ["scenes/colours.tsv"],
+            "prompts": ["scenes/prompts-colours.tsv"],
+        },
+        "model": {
+            "dim": 8,
+            "towers": {
+                "source": {"input": {"stem": 4, "widths": [8]}},
+                "target": {"encoder": BLOCKS},
+            },
+        },
+    },
     "tag": {
         "data": data("tags"),
         "tokenizer": {"kind": "word"},
@@ -118,8 +154,14 @@ RECIPES: dict[str, dict[str, Any]] = {
         "model": {"dim": 8, "encoder": RNN},
     },
 }
-NOT_SHIPPED = ("bidirectional_language_model", "transcribe")
-"""Of the one, what reads by it is."""
+NOT_SHIPPED = ("bidirectional_language_model", "transcribe", "caption", "contrast")
+"""Of the first, what reads by it is."""
+FILES = {
+    "transcribe": ("audio", "sounds/test/0000.wav"),
+    "caption": ("image", "scenes/test/0000.png"),
+    "contrast": ("image", "scenes/test/0000.png"),
+}
+"""What a column of inputs is called, and one of them, where inputs are files."""
 TRAIN = {"updates": 4, "validate_every": 2, "save_every": 2, "threads": 1, "allow": ["data.leaked"]}
 
 
@@ -173,13 +215,12 @@ def test_every_verb(task: str, tmp_path: Path, verb: Verb, monkeypatch: pytest.M
     compared = verb("compare", "one", "two", "--samples", "20")
     assert next(iter(scores)) in compared and "no winner" in compared
     given = Path("series.csv").read_text() if task == "forecast" else "a dog runs"
-    given = "sounds/test/0000.wav" if task == "transcribe" else given
+    column, given = FILES.get(task, ("text", given))
     Path("input.txt").write_text(given)
     said = verb("predict", "one", "input.txt")
     assert len(said.splitlines()) == (3 if task == "forecast" else 1)
     if task != "forecast":
         assert verb("predict", "one", given) == said
-        column = "audio" if task == "transcribe" else "text"
         Path("table.csv").write_text(f"id,{column}\n7,{given}\n")
         row = verb("predict", "one", "table.csv").splitlines()[1]
         assert row.startswith(f"7,{given},") and said.strip() in row

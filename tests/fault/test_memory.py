@@ -109,7 +109,7 @@ def trained(
             if name == "precision":
                 setattr(module, name, dtype)
     if getattr(task, "_weights", None) is not None:
-        task._weights = task._weights.to(dtype)  # type: ignore[attr-defined]
+        task._weights = task._weights.astype("f8" if dtype is torch.float64 else "f4")  # type: ignore
     batches, records, counts = _as(task.batches(1), dtype), list[dict[str, Any]](), list[int]()
     objective = Objective(model, task.loss)
     job = Job(

@@ -431,3 +431,25 @@ def test_berts_have_their_size(name: str, published: float, layers: int, dim: in
     following = dim * dim + dim + 2 * dim + 2 + 1  # pooler, two labels, a temperature
     assert model.size() == embeddings + layers * block + head + following
     assert model.size() == pytest.approx(published, rel=0.01)
+
+
+def test_clip_has_its_size() -> None:
+    """Of ViT-B/32, 151 M: two towers, two projections without a bias, and the temperature."""
+    recipe = recipes.load(RECIPES / "clip-vit-b32.toml")
+    symbols = recipe.task.tokenizer.vocabulary
+    image = {"height": 224, "width": 224, "channels": 3}
+    sizes = Sizes(
+        {"source": image, "target": {"tokens": symbols}, "pairs": {"outputs": 1}}, writes="pairs"
+    )
+    with torch.device("meta"):
+        model = build(recipe.model, sizes)
+    blocks = {
+        dim: attention_size(dim) + feedforward_size(dim, 4 * dim) + 4 * dim for dim in (512, 768)
+    }
+    patches = (
+        32 * 32 * 3 * 768 + 768 + (7 * 7 + 1) * 768 + 2 * 768
+    )  # with the norm before the blocks
+    source = patches + 12 * blocks[768] + 2 * 768
+    target = (symbols + 77) * 512 + 12 * blocks[512] + 2 * 512
+    assert model.size() == source + target + (768 + 512) * 512 + 1
+    assert model.size() == 151_277_313

@@ -14,6 +14,7 @@
     ["beam", "Beam search", regard.beam, { bar: regard.beamBar }],
     ["heads", "Heads", regard.heads],
     ["transitions", "Transitions", regard.transitions],
+    ["similarities", "Similarities", regard.similarities],
     ["attribution", "Attribution", regard.attribution, { bar: regard.attributionBar }],
     ["lens", "Logit lens", regard.lens],
     ["states", "States and gates", regard.states, { bar: regard.statesBar }],

@@ -75,6 +75,15 @@
     return element;
   };
 
+  regard.similarities = (reading) => {
+    const { rows, columns, values } = reading.similarities;
+    const element = make("div", null, make("p", { class: "hint",
+      text: "How much alike what is read (down: the input, then some of the validation part) and what may belong to it (across) are: the cosine of their vectors. What belongs together stands below the diagonal." }));
+    regard.matrix(values).then((matrix) => element.append(regard.heatmap(matrix, {
+      title: "Similarities", rows, columns, xName: "target", yName: "source", valueName: "cosine" })));
+    return element;
+  };
+
   function sure(reading) {
     const name = what(reading);
     if (name === "label") return [make("h3", { text: "How likely each label is" }), bars(reading)];
