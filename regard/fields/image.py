@@ -60,7 +60,7 @@ class Config:
     normalise: Normalise = "training"
     """(x − mean) / deviation of each channel: of the training part, or given by `mean` and `std`,
     or as ImageNet's or CLIP's; half: from −1 to 1; none: from 0 to 1."""
-    mean: Annotated[tuple[float, ...], Items(3)] = ()
+    mean: Annotated[tuple[Annotated[float, Range(0, 100)], ...], Items(3)] = ()
     """With normalise = "given", of values from 0 to 1."""
     std: Annotated[tuple[Annotated[float, Range(0, 100, open_low=True)], ...], Items(3)] = ()
     """With normalise = "given"."""

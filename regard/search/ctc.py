@@ -51,7 +51,7 @@ class Config:
     only with beams > 1."""
     weight: Weight = 0.5
     """Of log p by the language model."""
-    bonus: Annotated[float, Range(-100, 100)] = 0.0
+    bonus: Annotated[float, Range(0, 100)] = 0.0
     """Added for each token, as a language model makes texts short."""
 
     def __post_init__(self) -> None:
