@@ -29,7 +29,7 @@ def dimensions(path: Path) -> int:
     try:
         with opened(path) as stream:
             start = stream.read(4)
-    except UserError:  # whoever reads it says what is wrong
+    except UserError:  # its reader says what is wrong
         return 0
     return start[3] if len(start) == 4 and start.startswith(MAGIC) else 0
 

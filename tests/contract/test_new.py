@@ -105,7 +105,7 @@ def test_what_cannot_be_told_is_asked(tmp_path, capsys, monkeypatch):
     """A word and its tag on a line may be a text and its label as well."""
     monkeypatch.chdir(tmp_path)
     assert (
-        "several tasks; say which: bidirectional_language_model | classify | forecast"
+        "several tasks; say which: bidirectional_language_model | caption | classify | contrast"
         in refused(capsys, *FILES["word_and_tag"][1](tmp_path))
     )
     rows = "".join(f"{'ab'[n % 2]},{'xyz'[n % 3]},{n} is the number of a text\n" for n in range(90))
@@ -123,7 +123,7 @@ def test_what_cannot_be_told_is_asked(tmp_path, capsys, monkeypatch):
         (["classify"], "new: which files?"),
         (
             ["clasify", "a.csv"],
-            "new: there is no task 'clasify'; there are bidirectional_language_model, classify, ",
+            "new: there is no task 'clasify'; there are bidirectional_language_model, caption, ",
         ),
         (["classify", "nowhere.csv"], "no such file"),
         (["classify", "latin.csv"], "iconv -f WINDOWS-1252 -t UTF-8 latin.csv > latin-utf8.csv"),

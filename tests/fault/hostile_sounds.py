@@ -29,7 +29,7 @@ def wav(
     claimed: int | None = None,
     riff: int | None = None,
 ) -> bytes:
-    """A wav file whose header says what it is told to."""
+    """A wav file whose header says what is given here."""
     width = min(65535, max(1, bits // 8 * channels))
     fmt = struct.pack("<HHIIHH", form, channels, rate, min(2**32 - 1, rate * width), width, bits)
     size = len(body) if claimed is None else claimed
