@@ -1,15 +1,18 @@
 """Every view of a report as a picture for a paper: PNG or SVG, one file for each."""
 
+import base64
 import re
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 
 from regard.inspect import figures
 from regard.inspect.report import Report
-from regard.plots import drawing, series as series_plots
+from regard.plots import drawing, pictured, series as series_plots, sound
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -230,6 +233,32 @@ def _file(name: str) -> str:
     return re.sub(r"\W+", "-", name)
 
 
+def _similarities(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    about = ("How much alike what is read and what may belong to it are", "target", "source")
+    panels = {"": array(view["values"])}
+    yield (
+        "similarities",
+        figures.maps(panels, view["columns"], view["rows"], *about, value="cosine"),
+    )
+
+
+def _picture(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    if not view["maps"]:
+        return
+    image = Image.open(BytesIO(base64.b64decode(view["image"].partition(",")[2])))
+    weights = np.stack([np.abs(array(each["values"])) for each in view["maps"]])
+    names = [each["name"] for each in view["maps"]]
+    pixels = np.asarray(image.convert("RGB"))
+    yield "picture", pictured.attended(pixels, names, weights, drawing.text(reading["output"]))
+
+
+def _sound(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    frames, heard = array(view["frames"])[::-1].T, view["letters"]  # (T, M)
+    tokens, times = [each["text"] for each in heard], [(e["first"], e["end"]) for e in heard]
+    title = drawing.text(reading["output"])
+    yield "sound", sound.spectrogram(frames, view["seconds"] / len(frames), tokens, times, title)
+
+
 DRAWN: dict[str, Callable[[Any, Reading, Any], Iterator[Picture]]] = {
     "tokens": _tokens,
     "numbers": _numbers,
@@ -246,5 +275,8 @@ DRAWN: dict[str, Callable[[Any, Reading, Any], Iterator[Picture]]] = {
     "positions": _positions,
     "embeddings": _embeddings,
     "senses": _senses,
+    "picture": _picture,
+    "sound": _sound,
+    "similarities": _similarities,
 }
 """What draws each view."""

@@ -26,6 +26,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "decoder": {"layers": 1, "heads": 2, "feedforward": 16},
     "rnn": {"layers": 1},
     "ngrams": {"bits": 4},
+    "cnn": {},
+    "patches": {"patch": 8},
 }
 """Of parts that are large unless told otherwise."""
 ABOUT = {
@@ -46,6 +48,7 @@ def fitting(room: str, kind: str, folder: Path) -> Run:
         chosen = parts | {ROOMS[room]: kind}
         plain = {name: each for name, each in chosen.items() if isinstance(each, str)}
         model: dict[str, Any] = {"tie": "none"} if kind == "both_ways" else {}
+        model |= {"tie": "output"} if task == "caption" else {}
         model |= {name: {"kind": each} | SMALL.get(each, {}) for name, each in plain.items()}
         if kind == "pretrained":  # it reads by another run
             read_by = small_runs.make("both_ways", folder / task / f"read-{len(keys)}")
@@ -63,7 +66,12 @@ def look(run: Run) -> tuple[Model, Reading]:
     return model, read(run, task, model, example(run), search, length=2)
 
 
+OF_FILES = ("transcribe", "caption", "contrast")
+
+
 def example(run: Run) -> str:
+    if run.recipe.kind in OF_FILES:
+        return small_runs.example(run.recipe.kind)
     return small_runs.SERIES if run.recipe.kind == "forecast" else "a dog"
 
 
@@ -82,6 +90,7 @@ def test_what_the_model_says_is_looked_at_where_a_tag_is_unknown(tmp_path: Path)
 def test_every_part_can_be_looked_into(room: str, kind: str, tmp_path: Path):
     run = fitting(room, kind, tmp_path)
     model, reading = look(run)
+    model = reading.model or model
     with torch.no_grad():
         plain = reading.measured(model)
         with capture(model) as seen:

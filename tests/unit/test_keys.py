@@ -88,10 +88,10 @@ def test_words_are_searched_for_in_names_before_meanings():
     assert named(keys.asked(["tag", "lr"])) == ["train.optimizer.learning_rate"]
     assert named(keys.asked(["translate", "hypotheses", "followed"])) == ["search.beams"]
     beams, paths = keys.asked(["beams"])
-    writing = ("language_model", "transcribe", "translate")
+    writing = ("caption", "language_model", "transcribe", "translate")
     assert (beams.kind, beams.tasks, paths.kind) == ("beam", writing, "ctc")
     assert keys.as_text([beams]).startswith(
-        '[search]    kind = "beam"    (language_model, transcribe, translate)'
+        '[search]    kind = "beam"    (caption, language_model, transcribe, translate)'
     )
     assert {section.header for section in keys.asked(["classify"])} >= {"data", "train"}
 
