@@ -61,7 +61,7 @@ def _words(
         weights = mean[start:end].mean(0).reshape(grid)
         share = weights / weights.max().clamp(min=1e-12)
         word = "".join(reading.said[start:end]).removeprefix("▁")
-        name = f"attention of word {n}, {word}"
+        name = f"word {n}, {word}"
         found.append({"name": name, "values": blocks.weights(share.cpu().numpy())})
     return found
 

@@ -1,9 +1,9 @@
 """Every view of a report as a picture for a paper: PNG or SVG, one file for each."""
 
 import base64
-import io
 import re
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,33 +213,6 @@ def _near(context: str) -> str:
     return f"{before[-8:]}{word}{after[:8]}"
 
 
-def _picture(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
-    """Attributions and attention over the picture; what speaks against a label is left out."""
-    if not view["maps"]:
-        return
-    png = base64.b64decode(view["image"].partition(",")[2])
-    with Image.open(io.BytesIO(png)) as opened:
-        pixels = np.asarray(opened.convert("RGB"))
-    weights = np.stack([array(each["values"]).clip(min=0) for each in view["maps"]])
-    names = [each["name"] for each in view["maps"]]
-    yield "picture", pictured.attended(pixels, names, weights, "What it looks at")
-
-
-def _sound(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
-    frames = array(view["frames"])[::-1].T  # (T, M)
-    heard = [each["text"] for each in view["letters"]]
-    times = [(each["first"], each["end"]) for each in view["letters"]]
-    title = "What was heard, and where"
-    yield "sound", sound.spectrogram(frames, view["seconds"] / len(frames), heard, times, title)
-
-
-def _similarities(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
-    rows = [name.rpartition("/")[2] for name in view["rows"]]
-    about = ("How much alike inputs and outputs are", "output", "input")
-    panels = {"": array(view["values"])}
-    yield "similarities", figures.maps(panels, view["columns"], rows, *about, value="cosine")
-
-
 def _heads(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
     most = max(max(head["cost"] for head in view["heads"]), 1e-9)
     for kind in dict.fromkeys(head["kind"] for head in view["heads"]):
@@ -258,6 +231,32 @@ def _heads(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
 
 def _file(name: str) -> str:
     return re.sub(r"\W+", "-", name)
+
+
+def _similarities(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    about = ("How much alike what is read and what may belong to it are", "target", "source")
+    panels = {"": array(view["values"])}
+    yield (
+        "similarities",
+        figures.maps(panels, view["columns"], view["rows"], *about, value="cosine"),
+    )
+
+
+def _picture(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    if not view["maps"]:
+        return
+    image = Image.open(BytesIO(base64.b64decode(view["image"].partition(",")[2])))
+    weights = np.stack([np.abs(array(each["values"])) for each in view["maps"]])
+    names = [each["name"] for each in view["maps"]]
+    pixels = np.asarray(image.convert("RGB"))
+    yield "picture", pictured.attended(pixels, names, weights, drawing.text(reading["output"]))
+
+
+def _sound(array: Any, reading: Reading, view: Any) -> Iterator[Picture]:
+    frames, heard = array(view["frames"])[::-1].T, view["letters"]  # (T, M)
+    tokens, times = [each["text"] for each in heard], [(e["first"], e["end"]) for e in heard]
+    title = drawing.text(reading["output"])
+    yield "sound", sound.spectrogram(frames, view["seconds"] / len(frames), tokens, times, title)
 
 
 DRAWN: dict[str, Callable[[Any, Reading, Any], Iterator[Picture]]] = {

@@ -37,7 +37,7 @@ def attended(
                 np.zeros_like(share), cmap="gray", vmin=0, vmax=1, alpha=share,
                 extent=(0, width, height, 0), interpolation="bilinear",
             )  # fmt: skip
-        ax.set_title(drawing.text(name, 20))
+        ax.set_title(drawing.text(name, 24))
         ax.set_xticks([])
         ax.set_yticks([])
         ax.grid(False)

@@ -294,4 +294,5 @@ class Task(FolderTask):
         if not targets:
             return Matrix([], [], np.zeros((0, 0)))
         both = [self.matcher.of_texts(model, n, x) for n, x in enumerate((sources, targets))]
-        return Matrix(sources, targets, (both[0] @ both[1].t()).numpy())
+        names = [Path(each).name if self.source.on_disk else each for each in sources]
+        return Matrix(names, targets, (both[0] @ both[1].t()).numpy())

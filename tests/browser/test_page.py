@@ -24,6 +24,10 @@ VIEWS = {
     "classifier": COMMON | {"attention", "lens", "positions", "pooling"},
     "filler": COMMON | {"blanks", "attention", "lens", "positions"},
     "both_ways": COMMON - {"embeddings"} | {"blanks"},
+    "listener": COMMON - {"embeddings"} | {"attention", "lens", "positions", "sound"},
+    "describer": COMMON | {"attention", "alignment", "beam", "picture"},
+    "comparer": COMMON - {"embeddings"}
+    | {"attention", "lens", "positions", "picture", "similarities"},
     "tagger": COMMON | {"transitions"},
     "forecaster": COMMON - {"tokens", "embeddings"} | {"numbers", "attention", "lens", "positions"},
 }

@@ -114,11 +114,11 @@ def test_words_are_drawn_over_the_picture(tmp_path: Path):
     made = report.build([run], [small_runs.example("caption")], report.Options(target=target))
     [reading] = made.runs[0]["frames"][0]["readings"]
     names = [each["name"] for each in reading["picture"]["maps"]]
-    assert [name for name in names if name.startswith("attention of word")] == [
-        "attention of word 1, a",
-        "attention of word 2, blue",
-        "attention of word 3, cross",
-        "attention of word 4, <end>",
+    assert [name for name in names if name.startswith("word ")] == [
+        "word 1, a",
+        "word 2, blue",
+        "word 3, cross",
+        "word 4, <end>",
     ]
 
 

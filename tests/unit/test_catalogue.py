@@ -503,6 +503,12 @@ MADE = {
     "pronunciation",
     "spelling-correction",
     "ud-ewt-1000",
+    "fsdd-digits",
+    "fsdd-strings",
+    "speech",
+    "tones",
+    "scenes",
+    "flickr8k-captions",
 }
 
 

@@ -50,10 +50,10 @@ def test_vectors_have_length_one_and_padding_changes_nothing():
 
 def test_the_temperature_has_an_end():
     made = head(temperature=0.01)
-    assert float(made.scale()) == pytest.approx(100, rel=1e-5)
+    assert made.scale().item() == pytest.approx(100, rel=1e-5)
     with torch.no_grad():
         made.sharpness.add_(3)
-    assert float(made.scale()) == 100
+    assert made.scale().item() == 100
 
 
 def test_ranks_and_recall():

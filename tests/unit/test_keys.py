@@ -91,7 +91,7 @@ def test_words_are_searched_for_in_names_before_meanings():
     writing = ("caption", "language_model", "transcribe", "translate")
     assert (beams.kind, beams.tasks, paths.kind) == ("beam", writing, "ctc")
     assert keys.as_text([beams]).startswith(
-        '[search]    kind = "beam"    (language_model, transcribe, translate)'
+        '[search]    kind = "beam"    (caption, language_model, transcribe, translate)'
     )
     assert {section.header for section in keys.asked(["classify"])} >= {"data", "train"}
 

@@ -78,7 +78,7 @@
   regard.similarities = (reading) => {
     const { rows, columns, values } = reading.similarities;
     const element = make("div", null, make("p", { class: "hint",
-      text: "How much alike what is read (down: the input, then some of the validation part) and what may belong to it (across) are: the cosine of their vectors. What belongs together stands below the diagonal." }));
+      text: "How much alike what is read (down: the input, then some of the validation part) and what may belong to it (across) are: the cosine of their vectors. From the second row on, what belongs together stands on the diagonal." }));
     regard.matrix(values).then((matrix) => element.append(regard.heatmap(matrix, {
       title: "Similarities", rows, columns, xName: "target", yName: "source", valueName: "cosine" })));
     return element;
