@@ -206,7 +206,7 @@ def test_bash_completes_verbs_options_and_values(complete):
     assert complete("evaluate", "runs/one", "--part", "") == {"train", "validation", "test"}
     assert complete("predict", "runs/one", "--beams", "") == set()
     assert complete("data", "g") == {"get"}
-    assert complete("keys", "tr") == {"translate"}
+    assert complete("keys", "trans") == {"transcribe", "translate"}
 
 
 def test_bash_completes_recipes_and_runs(complete):
