@@ -118,6 +118,26 @@ KINDS = {
         "error", "remove them from the part that is learnt from, or take another test"
     ),
     "image.small": Kind("warning", "take a smaller source.size, or larger pictures"),
+    # Sounds
+    "audio.silent": Kind("warning", "remove them, or record them again"),
+    "audio.clipped": Kind("warning", "record them at a lower level, if that is still possible"),
+    "audio.short": Kind("warning", "remove them, if they are not what was meant"),
+    "audio.long": Kind("warning", "cut them up: a long sound takes much memory"),
+    "audio.repeated": Kind("warning", "remove the copies"),
+    "audio.leaked": Kind(
+        "error", "remove them from the part that is learnt from, or take another test"
+    ),
+    "audio.rates": Kind(
+        "warning", "all are resampled; take one source, if the rate goes with what is learnt"
+    ),
+    "audio.rate": Kind(
+        "warning", "lower source.features.rate, or source.features.high, to what the sounds have"
+    ),
+    "audio.text": Kind(
+        "warning",
+        "remove them, or take shorter tokens, a smaller source.features.hop or fewer "
+        "model.input.convolutions",
+    ),
     # Series
     "series.columns": Kind("error", "fix the rows"),
     "series.number": Kind("error", "fix the values"),
@@ -143,26 +163,6 @@ KINDS = {
     ),
     "series.drift": Kind(
         "warning", "window.normalise = 'last' or 'window' lets a model follow the level"
-    ),
-    # Sounds
-    "audio.silent": Kind("warning", "remove them, or record them again"),
-    "audio.clipped": Kind("warning", "record them at a lower level, if that is still possible"),
-    "audio.short": Kind("warning", "remove them, if they are not what was meant"),
-    "audio.long": Kind("warning", "cut them up: a long sound takes much memory"),
-    "audio.repeated": Kind("warning", "remove the copies"),
-    "audio.leaked": Kind(
-        "error", "remove them from the part that is learnt from, or take another test"
-    ),
-    "audio.rates": Kind(
-        "warning", "all are resampled; take one source, if the rate goes with what is learnt"
-    ),
-    "audio.rate": Kind(
-        "warning", "lower source.features.rate, or source.features.high, to what the sounds have"
-    ),
-    "audio.text": Kind(
-        "warning",
-        "remove them, or take shorter tokens, a smaller source.features.hop or fewer "
-        "model.input.convolutions",
     ),
     # Tokens
     "tokenizer.unknown": Kind(

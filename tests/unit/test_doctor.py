@@ -143,6 +143,10 @@ def test_thresholds_of_the_documentation_are_those_of_the_code():
     assert f"from {percent(examples.LEAKED[0])} on" in documented()["data.leaked"].otherwise
 
 
+ARGUMENTS = {"finding": 4, "part.lines": 5, "_pairs": 5}
+"""Those before the severity, of what makes findings."""
+
+
 def test_whoever_gives_a_severity_of_his_own_says_when():
     """A finding whose severity varies says so in the table; no other does."""
     varied = {"data.broken", "data.empty", "text.encoding", "text.control"}  # reading: by a rule
@@ -151,9 +155,9 @@ def test_whoever_gives_a_severity_of_his_own_says_when():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             # finding(code, place, what, example, severity), or of lines of a part:
             # part.lines(code, side, hit, what, example, severity)
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("finding", "part.lines"):
-                code = node.args[0]
-                most = 4 if ast.unparse(node.func) == "finding" else 5
+            # _pairs(code, here, there, pairs, what, severity)
+            if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in ARGUMENTS:
+                code, most = node.args[0], ARGUMENTS[name]
                 own = len(node.args) > most or any(k.arg == "severity" for k in node.keywords)
                 if own and isinstance(code, ast.Constant):
                     varied.add(str(code.value))
