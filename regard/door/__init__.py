@@ -138,9 +138,12 @@ def evaluate(
     run: "Place | Predictor",
     *,
     part: Part = "test",
-    search: Literal["beam", "greedy", "sample"] | None = None,
+    search: Literal["beam", "ctc", "greedy", "sample"] | None = None,
     beams: int | None = None,
     length_penalty: float | None = None,
+    language_model: str | None = None,
+    weight: float | None = None,
+    bonus: float | None = None,
     baseline: "Place | Predictor | None" = None,
     batch: int = 64,
     samples: int = 1000,
@@ -164,6 +167,7 @@ def evaluate(
         run: The run's folder, or what `regard.load` gave.
         part: Which part of the recipe's data.
         search, beams, length_penalty: How outputs are found, if not as the recipe says.
+        language_model, weight, bonus: A run that a CTC search asks, too, and what it counts.
         baseline: Another run: is the difference more than chance?
         batch: Sentences at a time; the result does not depend on it.
         samples: How often the part is drawn anew for the 95 % intervals; 0: none.
@@ -173,6 +177,7 @@ def evaluate(
     from regard.door import results
 
     given = {"search": search, "beams": beams, "length_penalty": length_penalty}
+    given |= {"language_model": language_model, "weight": weight, "bonus": bonus}
     chosen = {name: value for name, value in given.items() if value is not None}
     predictor = _opened(run, options)
     other = None if baseline is None else _opened(baseline, options)
@@ -200,7 +205,8 @@ def predict(
         run: The run's folder, or what `regard.load` gave.
         inputs: A text, texts, or a file; of a run that forecasts, CSV or a file of it.
         options: search, beams, nbest, length_penalty, min_length, temperature, top_k, top_p, min_p,
-            repetition_penalty, stop, seed, prefixes, length, top (of words for a blank), batch; and
+            repetition_penalty, stop, seed, prefixes, length, top (of words for a blank), batch,
+            language_model, weight and bonus (of a CTC search); and
             those of `regard.load`, for a run that is a folder. What a language model writes comes
             as a stream from its `generate`, the words that may be next from its `next_words`.
     """
