@@ -176,7 +176,7 @@ def evaluate(
     """
     from regard.door import results
 
-    given = {"search": search, "beams": beams, "length_penalty": length_penalty}
+    given: dict[str, Any] = {"search": search, "beams": beams, "length_penalty": length_penalty}
     given |= {"language_model": language_model, "weight": weight, "bonus": bonus}
     chosen = {name: value for name, value in given.items() if value is not None}
     predictor = _opened(run, options)

@@ -384,7 +384,9 @@ def test_the_names_of_sizes_are_those_that_are_known_after_learning(
 @pytest.mark.parametrize("kind", ["labels", "bag"])
 def test_only_fields_that_a_task_can_read_are_to_be_chosen(kind: str, tmp_path: Path) -> None:
     table = small_runs.table("classify", {}, tmp_path / "data") | {"source": {"kind": kind}}
-    with pytest.raises(RecipeError, match=f"source.kind: '{kind}' is not one of audio, image, text[ ;]"):
+    with pytest.raises(
+        RecipeError, match=f"source.kind: '{kind}' is not one of audio, image, text[ ;]"
+    ):
         recipes.from_table(table)
 
 
