@@ -216,8 +216,7 @@ class Predictor(Generates):
                 raise UserError(f"the task {self.run.recipe.kind} takes no {name}")
         if align and "align_tokens" in known:
             given["align_tokens"] = True
-        chosen = self.search(search, **options)
-        fuse(self.task, chosen, str(self.model.device))
+        chosen = fuse(self.task, self.search(search, **options), str(self.model.device))
         if "finder" in known:
             forced = prefixes is not None and any(prefixes)
             given["finder"] = self.finder(chosen, prefixes=forced, details=details)
@@ -251,8 +250,7 @@ class Predictor(Generates):
         With `samples`, a task gives bootstrap intervals, if it does so itself.
         """
         check("batch", batch, Count)
-        chosen = self.search(search, **options)
-        fuse(self.task, chosen, str(self.model.device))
+        chosen = fuse(self.task, self.search(search, **options), str(self.model.device))
         given: dict[str, Any] = {"batch": batch}
         if samples and "samples" in self.task.evaluate_options:
             given["samples"] = samples

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RecipeError
+from regard.inputs import FixedLength, Particular
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
 from regard.recipe.parts import ROOMS, Holding, Part, foreign, module, reason, room_of_part
@@ -25,14 +26,12 @@ from regard.types import (
     DecoderState,
     Encoder,
     FieldSize,
-    FixedLength,
     Flattens,
     Head,
     Input,
     Joins,
     Layered,
     NoSize,
-    Particular,
     Resizes,
     Sequence,
     Sizes,
@@ -271,9 +270,7 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
     """Any numbers. `model.input` reads the first of the known fields that no tower reads."""
     reads = next((name for name in known if name not in config.towers), "*read")
     read = {reads: config.input} | {name: t.input for name, t in config.towers.items()}
-    fields: dict[str, Mapping[str, int]] = {
-        name: AnyField() for name in ("*written", *config.heads)
-    }
+    fields: dict[str, Any] = {name: AnyField() for name in ("*written", *config.heads)}
     for name, part in read.items():
         settings = part.config if part else None
         dim = config.widths().get(name, config.dim)
@@ -291,17 +288,12 @@ def _any_sizes(config: Config, known: Mapping[str, Collection[str] | None]) -> S
 def _target(config: Config, sizes: Sizes) -> Embedding | None:
     """The embedding of the tokens that a decoder writes, or of those that are read and predicted
     again."""
-    again = config.input is not None and config.tie != "none" and _read_and_said(sizes)
+    again = config.input is not None and config.tie != "none" and sizes.read_and_said
     if config.decoder is None and not again:
         return None
     with _named("decoder", config.decoder) if config.decoder else nullcontext():
         tokens = sizes.of(sizes.writes)["tokens"]
     return Embedding(tokens, config.dim, scale=config.scale)
-
-
-def _read_and_said(sizes: Sizes) -> bool:
-    """Whether the tokens that are read are those that are predicted, as in a masked text."""
-    return sizes.reads == sizes.writes != "" and "tokens" in sizes.fields[sizes.reads]
 
 
 def _head(
@@ -337,27 +329,21 @@ def _positions(config: Config, sizes: Sizes, encoder: Any) -> int | None:
     if config.input is None or not isinstance(config.input.config, FixedLength):
         return None
     with _named("input", config.input):
-        count = config.input.config.fixed_length(_read(sizes))
+        count = config.input.config.fixed_length(sizes.read)
     return encoder.resized(count) if isinstance(encoder, Resizes) else count
-
-
-def _read(sizes: Sizes) -> FieldSize:
-    if not sizes.reads:
-        raise RecipeError("kind: the task has no field that is read")
-    return sizes.of(sizes.reads)
 
 
 def _input(config: Config, sizes: Sizes, target: Embedding | None) -> Any:
     if config.input is None:
         return None
-    shared = target if config.tie == "all" or _read_and_said(sizes) else None
+    shared = target if config.tie == "all" or sizes.read_and_said else None
     if shared is not None and not sizes.shared:
         raise RecipeError(
             "model.tie: 'all' needs one vocabulary for both sides: "
             "set tokenizer.joint = true, or model.tie = 'output'"
         )
     with _named("input", config.input):
-        size = _read(sizes)
+        size = sizes.read
     options = {"shared": shared, "scale": config.scale, **_held(config.input, size)}
     return _part("input", config.input, size, config.dim, **options)
 

@@ -179,6 +179,18 @@ class Sizes:
             raise RecipeError(f"kind: the task has no field {field!r}, only {known}")
         return FieldSize(field, self.fields[field])
 
+    @property
+    def read(self) -> FieldSize:
+        """The sizes of the field that is read."""
+        if not self.reads:
+            raise RecipeError("kind: the task has no field that is read")
+        return self.of(self.reads)
+
+    @property
+    def read_and_said(self) -> bool:
+        """Whether the tokens that are read are those that are predicted, as in a masked text."""
+        return self.reads == self.writes != "" and "tokens" in self.fields[self.reads]
+
 
 @dataclass(frozen=True)
 class Position:
@@ -200,45 +212,11 @@ class Input(Protocol):
 
 
 @runtime_checkable
-class Particular(Protocol):
-    """The Config of a part that reads fields of certain sizes alone."""
-
-    def example(self, dim: int) -> Mapping[str, int]:
-        """Sizes that it can read, for a check without data; any others may be any number."""
-        ...
-
-
-@runtime_checkable
-class Pretrained(Protocol):
-    """The Config of an input that may begin with vectors from a file: its `embedding` has them, or
-    is None."""
-
-    vectors: str
-
-
-@runtime_checkable
-class Counted(Protocol):
-    """The Config of an input that may begin with the weights of naive Bayes."""
-
-    naive_bayes: float
-    """How many occurrences are added to what is counted; 0: it does not."""
-
-
-@runtime_checkable
 class SparseRows(Protocol):
     """A module with a table of vectors, of which a batch looks up a few."""
 
     sparse: bool
     """Whether the table's gradient has the rows that were looked up, and no others."""
-
-
-@runtime_checkable
-class FixedLength(Protocol):
-    """The Config of an input that gives as many positions for every example."""
-
-    def fixed_length(self, size: FieldSize) -> int:
-        """How many."""
-        ...
 
 
 @runtime_checkable

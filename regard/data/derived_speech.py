@@ -43,9 +43,11 @@ def synthesise(folder: Path, fetch: Fetch, counts: dict[str, int]) -> None:
         raise UserError(f"speech: {PROGRAM} reads the sentences: install it (Debian: {PROGRAM})")
     parts = sentences(fetch("deu-eng.tsv.gz"))
     written = parts["train"]
-    (folder / "text.txt").write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+    (folder / "text.txt").write_text(
+        "".join(f"{line}\n" for line in written), encoding="utf-8", newline="\n"
+    )
     held = "".join(f"{line}\n" for line in parts["validation"])
-    (folder / "text-validation.txt").write_text(held, encoding="utf-8")
+    (folder / "text-validation.txt").write_text(held, encoding="utf-8", newline="\n")
     for number, (name, count) in enumerate(counts.items()):
         lines = _drawn(parts["test" if name == "unseen" else name], count, number)
         (folder / FOLDERS / name).mkdir(parents=True)

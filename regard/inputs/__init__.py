@@ -5,7 +5,41 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from regard.types import Batch
+from regard.types import Batch, FieldSize
+
+
+@runtime_checkable
+class FixedLength(Protocol):
+    """The Config of an input that gives as many positions for every example."""
+
+    def fixed_length(self, size: FieldSize) -> int:
+        """How many."""
+        ...
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """The Config of a part that reads fields of certain sizes alone."""
+
+    def example(self, dim: int) -> Mapping[str, int]:
+        """Sizes that it can read, for a check without data; any others may be any number."""
+        ...
+
+
+@runtime_checkable
+class Pretrained(Protocol):
+    """The Config of an input that may begin with vectors from a file: its `embedding` has them, or
+    is None."""
+
+    vectors: str
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """The Config of an input that may begin with the weights of naive Bayes."""
+
+    naive_bayes: float
+    """How many occurrences are added to what is counted; 0: it does not."""
 
 
 @runtime_checkable

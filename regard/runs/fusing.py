@@ -12,11 +12,12 @@ from regard.runs.run import Run
 from regard.tasks import Continues, Fuses
 
 
-def fuse(task: Any, search: Part, device: str) -> None:
-    """Let the task ask the language model that a search names, or none."""
+def fuse(task: Any, search: Part, device: str) -> Part:
+    """The search; the task asks the language model that it names from now on, or none."""
     if isinstance(task, Fuses) and search.kind == "ctc":
         named = search.config.language_model if search.config.beams > 1 else ""
         task.fuse(_followed(task.target.tokenizer, device, named) if named else None)
+    return search
 
 
 @lru_cache(4)

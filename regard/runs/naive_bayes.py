@@ -24,10 +24,11 @@ from torch import Tensor
 
 from regard.data.batching import first_epoch
 from regard.errors import RecipeError
+from regard.inputs import Counted
 from regard.model import Config, Model
 from regard.recipe.parts import Part, module
 from regard.runs import transfer
-from regard.types import Batches, Counted, Sizes
+from regard.types import Batches, Sizes
 
 KEY = "model.input.naive_bayes"
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RecipeError, UserError
-from regard.inputs import Resamples
+from regard.inputs import Pretrained, Resamples
 from regard.model import AnyField, Config, Model, build, stand_in
 from regard.recipe import config as configuration, paths
 from regard.recipe.config import Recipe
@@ -28,7 +28,7 @@ from regard.recipe.parts import NEW, Part
 from regard.train import checkpoint
 from regard.train.checkpoint import Checkpoint
 from regard.tuning import lora
-from regard.types import Positive, Pretrained, Sizes
+from regard.types import Positive, Sizes
 
 if TYPE_CHECKING:
     from regard.runs.run import Run

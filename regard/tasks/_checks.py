@@ -7,11 +7,12 @@ from regard.data.passages import EDGES
 from regard.data.tokenizer_training import APART
 from regard.errors import RecipeError
 from regard.fields import Field
+from regard.inputs import Counted, FixedLength
 from regard.layers.position import TABLES
 from regard.recipe.config import Recipe
 from regard.recipe.parts import Holding, module
 from regard.search import Stepwise
-from regard.types import Counted, FieldSize, FixedLength, Head, NoSize, Positioned, Spells
+from regard.types import FieldSize, Head, NoSize, Positioned, Spells
 
 
 def check_head(recipe: Recipe, predicts: str) -> None:
@@ -74,7 +75,9 @@ def _check_table(settings: Any, key: str, most: int, why: str) -> None:
 
 
 def check_written(recipe: Recipe) -> None:
-    """Text that is written must come out with its blanks where they were."""
+    """Text that is written must come out with its blanks where they were, and is searched for step
+    by step."""
+    check_search(recipe)
     if (split := recipe.task.tokenizer.split) in APART:
         raise RecipeError(
             f"tokenizer.split: {split!r} is for tasks that only read; {recipe.kind} writes "

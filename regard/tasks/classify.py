@@ -102,10 +102,8 @@ def _read(
     config: Config, source: Any, part: files.Part, policy: Policy, report: Report
 ) -> Iterator[Example]:
     """The examples of a part's own files."""
-    data, between = config.data, config.labels.between
-    paths = data.paths(part)
-    how = {"separator": between, **data.layout}
-    for row in source.labelled(paths, data.columns, policy, report, **how):
+    paths, how = config.data.paths(part), {"separator": config.labels.between, **config.data.layout}
+    for row in source.labelled(paths, config.data.columns, policy, report, **how):
         value = parsed_cell(source, row.value, row.path, row.line, policy, report)
         if value is not None:
             yield Example((row.path,), row.line, (value, row.labels))

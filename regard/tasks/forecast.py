@@ -28,7 +28,7 @@ from regard.examples.series import Plan, Stored
 from regard.examples.stored import collate
 from regard.fields import Draw
 from regard.fields.series import Field
-from regard.inputs import series as numbers
+from regard.inputs import FixedLength, series as numbers
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, forecasts as forecast_metrics
 from regard.model import Model
@@ -38,7 +38,7 @@ from regard.recipe.parts import Part
 from regard.recipe.values import Rows
 from regard.tasks import Prediction, check_head, check_positions, sizes_of
 from regard.train import health
-from regard.types import Batch, Batches, Carry, FieldSize, FixedLength, Terms
+from regard.types import Batch, Batches, Carry, FieldSize, Terms
 
 PARTS = {"input": "series", "encoder": "rnn", "head": "real"}
 

@@ -40,7 +40,6 @@ from regard.tasks import (
     Prediction,
     check_head,
     check_positions,
-    check_search,
     check_written,
     sizes_of,
 )
@@ -96,7 +95,6 @@ def check(recipe: Recipe) -> None:
         raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
     config.held_out.check(config.data)
     check_head(recipe, "tokens")
-    check_search(recipe)
     check_written(recipe)
     if config.unit == "line" and config.stream.packs:
         raise RecipeError("stream.documents: with unit = 'line' every line is a text; drop one")

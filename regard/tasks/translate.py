@@ -19,7 +19,7 @@ from regard.metrics import Direction
 from regard.metrics.text import Evaluation
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
-from regard.tasks import check_head, check_positions, check_search, check_written, sizes_of
+from regard.tasks import check_head, check_positions, check_written, sizes_of
 from regard.tasks._writing import WritingTask
 
 PARTS = {
@@ -68,7 +68,6 @@ def check(recipe: Recipe) -> None:
     if config.pairs.both_directions and not config.tokenizer.joint:
         raise RecipeError("pairs.both_directions: it needs one vocabulary: tokenizer.joint = true")
     check_head(recipe, "tokens")
-    check_search(recipe)
     check_written(recipe)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")

@@ -31,6 +31,8 @@ SLOW = pytest.mark.skipif(
 )
 LONG = " ".join(["two dogs play in the snow and a man sits by an unbelievably old window"] * 4)
 """60 words, some of which no vocabulary has."""
+OF_FILES = {"forecaster", "listener", "describer", "comparer"}
+"""Families that read no text."""
 Opened = Callable[..., Any]
 
 
@@ -77,7 +79,8 @@ def contributions(
 
 def texts(kind: str) -> list[str]:
     task = small_runs.FAMILIES[kind][0]
-    return [small_runs.example(task), small_runs.SERIES if task == "forecast" else LONG]
+    example = small_runs.example(task)
+    return [example, example if kind in OF_FILES else LONG]
 
 
 @pytest.fixture(scope="session")

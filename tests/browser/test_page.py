@@ -11,7 +11,7 @@ from regard.inspect import report
 from regard.inspect.blocks import Blocks
 from regard.runs import Run
 from tests import small_runs
-from tests.browser.conftest import Opened, find, texts
+from tests.browser.conftest import OF_FILES, Opened, find, texts
 
 pytestmark = pytest.mark.timeout(300)  # a browser among other tests may have to wait
 COMMON = {"tokens", "attribution", "states", "gradient", "embeddings"}
@@ -86,7 +86,7 @@ def test_every_view_draws_and_hostile_texts_are_only_texts(
         assert drawn(page)
     show(page, "states")
     assert "\u202e" not in page.text_content("#panel")
-    assert kind == "forecaster" or "‹202E›" in page.text_content("#panel")
+    assert kind in OF_FILES or "‹202E›" in page.text_content("#panel")
 
 
 def test_a_head_that_is_chosen_is_shown(pages: Callable[[str], Path], opened: Opened):
