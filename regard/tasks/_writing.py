@@ -42,7 +42,7 @@ def check_described(recipe: Recipe, what: str) -> None:
         )
     if model.decoder is not None and model.tie == "all":
         raise RecipeError("model.tie: 'all' is for texts that are read; set 'output' or 'none'")
-    check_written(recipe)
+    check_written(recipe, stepwise=False)
     config.held_out.check(config.data)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")

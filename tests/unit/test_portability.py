@@ -52,7 +52,7 @@ def text_calls(path: Path) -> Iterator[tuple[int, str, set[str]]]:
         elif name in ("open", "fdopen") and "devnull" not in ast.unparse(node):
             mode = next((m for m in modes if set(m) <= set("rwaxbt+")), "r")
             if "b" not in mode and not ast.unparse(node).startswith(
-                ("gzip.", "tarfile.", "packed.", "os.")
+                ("gzip.", "tarfile.", "packed.", "os.", "Image.")
             ):
                 yield node.lineno, "read" if mode == "r" else "write", options
 
