@@ -37,7 +37,8 @@ EACH = pytest.mark.parametrize("kind", small_runs.FAMILIES)
 def show(page: Any, view: str) -> None:
     """Open a view and wait until it is drawn."""
     page.click(f"#tab-{view}")
-    page.wait_for_selector("#panel :is(canvas, svg, table, .chances li)")
+    own = f"canvas[data-view={view}]" if view in ("picture", "sound") else "canvas, svg, table"
+    page.wait_for_selector(f"#panel :is({own}, .chances li)")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.wait_for_timeout(40)
 
@@ -57,7 +58,9 @@ COLOURS = """canvas => {
 
 def drawn(page: Any) -> bool:
     """Something is to be seen: pictures of several colours, marks of a drawing, rows of a table."""
-    canvases = page.query_selector_all("#panel figure canvas.map")
+    canvases = page.query_selector_all(
+        "#panel :is(figure canvas.map, canvas[data-view=picture], canvas[data-view=sound])"
+    )
     if any(canvas.evaluate(COLOURS) < 3 for canvas in canvases):
         return False
     marks = page.query_selector_all(
