@@ -97,7 +97,7 @@ def of(name: Name, languages: Languages) -> Demo:
             making="drawing scenes",
             using="comparing scenes and captions that it has never seen",
             picture="similarities.png",
-            shows="which captions are near",
+            shows="what is near what",
             draw=draw_similarities,
             next=lambda folder, source: [
                 f"printf 'red\\nblue\\n' > choices.txt && {command('predict', folder)} "
