@@ -80,7 +80,7 @@ def of(name: Name, languages: Languages) -> Demo:
             making="drawing scenes",
             using="describing scenes whose pairs of shapes it has never seen",
             picture="attention.png",
-            shows="what each word looked at",
+            shows="where each word looks",
             draw=draw_words,
             next=lambda folder, source: [
                 f"{command('predict', folder)} {quoted(source)} --nbest 3 --format jsonl",
