@@ -1,0 +1,129 @@
+"""Public clients, unmodified."""
+
+from typing import Any
+
+import openai
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from regard.front import load
+from tests.serve.serving import Running, running
+
+
+@pytest.fixture(scope="module")
+def theirs(server: Running) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+
+def test_openai_lists_models(theirs: openai.OpenAI) -> None:
+    assert "causal" in {model.id for model in theirs.models.list()}
+    assert theirs.models.retrieve("chat").owned_by == "regard"
+
+
+def test_openai_completes(theirs: openai.OpenAI, runs) -> None:
+    found = theirs.completions.create(
+        model="causal", prompt=["a dog", "two"], max_tokens=9, temperature=0, logprobs=1
+    )
+    expected = load(runs["causal"]).predict(["a dog", "two"], search="greedy", length=9)
+    assert [choice.text for choice in found.choices] == expected
+    assert found.choices[0].finish_reason == "length"
+    assert found.choices[0].logprobs is not None
+    assert found.usage is not None
+    assert found.usage.completion_tokens > 0
+    several = theirs.completions.create(model="causal", prompt="a", max_tokens=5, n=3, seed=2)
+    assert len(several.choices) == 3
+
+
+def test_openai_streams(theirs: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "causal", "prompt": "a dog", "max_tokens": 40, "seed": 4}
+    whole = theirs.completions.create(**asked).choices[0].text
+    pieces = [chunk.choices[0].text for chunk in theirs.completions.create(**asked, stream=True)]
+    assert len(pieces) > 3
+    assert "".join(pieces) == whole
+
+
+def test_openai_chats(theirs: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {
+        "model": "chat",
+        "messages": [{"role": "user", "content": "1 dog"}],
+        "max_completion_tokens": 12,
+        "temperature": 0,
+    }
+    whole = theirs.chat.completions.create(**asked).choices[0].message.content
+    chunks = list(theirs.chat.completions.create(**asked, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == whole
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert chunks[-1].choices[0].finish_reason in ("stop", "length")
+
+
+def test_openai_embeds(theirs: openai.OpenAI) -> None:
+    # Their client asks for base64 and unpacks it.
+    found = theirs.embeddings.create(model="classifier", input=["a dog", "a man"])
+    assert len(found.data) == 2
+    assert len(found.data[0].embedding) == 16
+
+
+def test_openai_knows_our_errors(theirs: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError):
+        theirs.completions.create(model="none", prompt="a")
+    with pytest.raises(openai.BadRequestError, match="max_tokens"):
+        theirs.completions.create(model="causal", prompt="a", max_tokens=0)
+    with pytest.raises(openai.BadRequestError, match="template"):
+        theirs.chat.completions.create(model="causal", messages=[{"role": "user", "content": "a"}])
+
+
+def test_libretranslate(server: Running, runs) -> None:
+    theirs = LibreTranslateAPI(server.url)
+    expected = load(runs["transformer"]).predict(["a dog runs & <b>plays</b> +1"])
+    assert theirs.translate("a dog runs & <b>plays</b> +1", "source", "target") == expected[0]
+    assert theirs.languages() == [{"code": "source", "name": "source", "targets": ["target"]}]
+    with pytest.raises(Exception, match="400"):
+        theirs.detect("what language is this")
+
+
+def test_keys_in_the_body(runs, tmp_path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef somebody\n")
+    with running(runs["transformer"], keys=keys) as server:
+        theirs = LibreTranslateAPI(server.url, api_key="0123456789abcdef")
+        assert theirs.translate("a dog", "source", "target")
+        assert theirs.languages()
+        with pytest.raises(Exception, match="401"):
+            LibreTranslateAPI(server.url, api_key="0123456789abcdeX").languages()
+        mine = openai.OpenAI(base_url=f"{server.url}/v1", api_key="0123456789abcdef")
+        assert [model.id for model in mine.models.list()] == ["transformer"]
+        with pytest.raises(openai.AuthenticationError):
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong").models.list()
+
+
+def test_openai_values_that_change_nothing_are_no_mistake(theirs: openai.OpenAI) -> None:
+    """Programs send them with every request."""
+    usual: dict[str, Any] = {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}}
+    asked: dict[str, Any] = {"model": "causal", "prompt": "a dog", "max_tokens": 5, "seed": 1}
+    plain = theirs.completions.create(**asked)
+    found = theirs.completions.create(**asked, **usual, best_of=1, suffix="", echo=True)
+    assert found.choices[0].text == "a dog" + plain.choices[0].text
+    with pytest.raises(openai.BadRequestError, match="frequency_penalty"):
+        theirs.completions.create(**asked, frequency_penalty=0.5)
+    parts: Any = [{"type": "text", "text": "1 "}, {"type": "text", "text": "dog"}]
+    said = [
+        theirs.chat.completions.create(
+            model="chat",
+            messages=[
+                {"role": "developer", "content": "Be brief."},
+                {"role": "user", "content": content},
+            ],
+            max_tokens=6,
+            temperature=0,
+            **usual,
+        )
+        .choices[0]
+        .message.content
+        for content in (parts, "1 dog")
+    ]
+    assert said[0] == said[1]
+    picture: Any = [{"type": "image_url", "image_url": {"url": "data:,"}}]
+    with pytest.raises(openai.BadRequestError):
+        theirs.chat.completions.create(
+            model="chat", messages=[{"role": "user", "content": picture}], max_tokens=6
+        )

@@ -1,0 +1,376 @@
+"""Keys before every route, and whatever else clients may send: a clear refusal each."""
+
+import gzip
+import json
+import random
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.routing import Route
+
+from regard.serve.app import is_open
+from tests.fault import hostile_pictures
+from tests.serve.serving import FULL, Running, running, until
+
+KEY = "a-key-that-nobody-guesses"
+JSON = {"content-type": "application/json"}
+PREDICT = {"model": "transformer", "inputs": "a dog runs"}
+
+
+@pytest.fixture(scope="module")
+def locked(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(f"{KEY} me\n")
+    with running(runs["transformer"], keys=keys) as found:
+        yield found
+
+
+def routes(server: Running) -> list[tuple[str, str]]:
+    """Every path of the application with each of its methods."""
+    app: Any = server.server.guard._app
+    own = [each for each in app.routes if isinstance(each, Route)]
+    own += [each for router in app.state.routers for each in router.routes]
+    assert len(own) > 12
+    paths = [(re.sub(r"\{\w+\}", "x", each.path), each.methods) for each in own]
+    return [(method, path) for path, methods in paths for method in methods or ()]
+
+
+def test_every_route_but_few_wants_a_key(locked: Running) -> None:
+    with locked.client() as client:
+        free = set()
+        for method, path in [*routes(locked), ("GET", "/nothing"), ("POST", "/v1/nothing")]:
+            found = client.request(method, path, content=b"{}", headers=JSON)
+            if is_open(path):
+                free.add(path)
+                assert found.status_code in (200, 304, 404, 405), path
+                continue
+            assert found.status_code == 401, (method, path)
+            wrong = {"authorization": f"Bearer {KEY}x"}
+            assert client.request(method, path, headers=wrong).status_code == 401
+            right = {"authorization": f"Bearer {KEY}", **JSON}
+            found = client.request(method, path, headers=right, content=b"{}")
+            assert found.status_code not in (401, 500, 503), (method, path, found.text)
+            query = client.request(method, path, params={"api_key": KEY})
+            assert query.status_code != 401
+    assert free == {"/health", "/", "/favicon.ico", "/page/x", "/page/inside/x"}
+
+
+def test_every_answer_has_its_headers(client: httpx.Client) -> None:
+    for path in ("/", "/health", "/nothing", "/v1/models", "/page/none"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-request-id"].startswith("req-")
+        assert "access-control-allow-origin" not in headers
+        assert "server" not in headers
+
+
+def test_other_pages_and_other_names_are_refused(server: Running, runs: dict[str, Path]) -> None:
+    with server.client() as client:
+        for headers in (
+            {"host": "evil.example"},
+            {"host": "127.0.0.1.evil.example"},
+            {"host": "a b"},
+            {"origin": "http://evil.example"},
+            {"origin": "null"},
+        ):
+            found = client.post("/v1/predict", json=PREDICT, headers=headers)
+            assert found.status_code in (400, 403), headers
+        own = {"origin": server.url}
+        assert client.post("/v1/predict", json=PREDICT, headers=own).status_code == 200
+        asked = {"origin": "http://evil.example", "access-control-request-method": "POST"}
+        assert client.options("/v1/predict", headers=asked).status_code == 403
+
+
+def deep(depth: int) -> bytes:
+    return b'{"inputs": ' + b"[" * depth + b"]" * depth + b"}"
+
+
+HOSTILE: dict[str, bytes] = {
+    "empty": b"",
+    "no json": b"{",
+    "a list": b"[1]",
+    "a number": b"7",
+    "latin-1": '{"inputs": "ä"}'.encode("latin-1"),
+    "cut utf-8": b'{"inputs": "\xe2\x82"}',
+    "nul": b'{"inputs": "a\\u0000b"}',
+    "a raw nul": b'{"inputs": "a\0b"}',
+    "half a character": b'{"inputs": "\\ud800"}',
+    "deep": deep(100),
+    "very deep": deep(200_000),
+    "nan": b'{"inputs": "a", "temperature": NaN}',
+    "infinity": b'{"inputs": "a", "temperature": 1e999}',
+    "a long number": b'{"inputs": "a", "seed": ' + b"9" * 5000 + b"}",
+    "wrong types": b'{"inputs": 5}',
+    "a table": b'{"inputs": {"a": 1}}',
+    "no inputs": b'{"inputs": []}',
+    "null": b'{"inputs": null}',
+    "many": json.dumps({"inputs": ["a"] * 300}).encode(),
+    "long": json.dumps({"inputs": "a " * 60_000}).encode(),
+    "unknown model": b'{"model": "../../etc/passwd", "inputs": "a"}',
+    "unknown key": b'{"inputs": "a", "__class__": 1}',
+    "a bool": b'{"inputs": "a", "beams": true}',
+    "negative": b'{"inputs": "a", "beams": -1}',
+    "many beams": b'{"inputs": "a", "beams": 100000}',
+    "long output": b'{"model": "causal", "inputs": "a", "length": 100000000}',
+    "empty stop": b'{"model": "causal", "inputs": "a", "stop": ""}',
+    "not base64": b'{"model": "describer", "inputs": {"base64": "%%%"}}',
+    "prefixes": b'{"inputs": "a", "prefix": ["a", "b"]}',
+    "a long prefix": json.dumps({"inputs": "a", "prefix": "a " * 5000, "length": 5}).encode(),
+    "a foreign search": b'{"inputs": "a", "search": "ctc"}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bodies(name: str, client: httpx.Client, runs: dict[str, Path]) -> None:
+    found = client.post("/v1/predict", content=HOSTILE[name], headers=JSON)
+    assert 400 <= found.status_code < 500, found.text
+    said = found.json()["error"]
+    assert said["message"]
+    assert str(next(iter(runs.values())).parent) not in found.text
+    assert "Traceback" not in found.text
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/xml", "", "multipart/form-data"])
+def test_other_kinds_of_bodies(kind: str, client: httpx.Client) -> None:
+    for route in ("/v1/predict", "/v1/completions", "/translate", "/detect", "/v1/embeddings"):
+        found = client.post(route, content=b"\xff{", headers={"content-type": kind})
+        assert found.status_code in (400, 415), found.text
+
+
+def test_a_form_that_is_no_text(client: httpx.Client) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    for body in (b"q=%ff&source=source&target=target", b"q=%00&source=source&target=target"):
+        assert client.post("/translate", content=body, headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large(chunked: bool, client: httpx.Client) -> None:
+    """50 MB: refused by its length at once, or where the limit is passed."""
+    size = 50_000_000
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(size // 100_000):
+            yield b"a" * 100_000
+
+    try:
+        found = client.post(
+            "/v1/predict", content=chunks() if chunked else b"a" * size, headers=JSON
+        )
+        assert found.status_code == 413
+    except httpx.TransportError:
+        pass  # the answer came, and the connection was closed, before all was sent
+    assert client.get("/health").status_code == 200
+
+
+def test_a_packed_body_is_no_bomb(client: httpx.Client) -> None:
+    body = gzip.compress(b'{"inputs": "' + b"a" * 10_000_000 + b'"}')
+    found = client.post("/v1/predict", content=body, headers={**JSON, "content-encoding": "gzip"})
+    assert found.status_code == 400
+
+
+@pytest.mark.parametrize("make", [hostile_pictures.bomb, hostile_pictures.packed_bomb])
+def test_a_picture_bomb(make: Callable[..., Any], client: httpx.Client) -> None:
+    data, _ = make(random.Random(3))
+    files = {"file": ("x.png", data)}
+    found = client.post("/v1/predict", files=files, data={"model": "describer"})
+    assert found.status_code == 200
+    [made] = found.json()["predictions"]
+    assert made["status"] == "broken"
+    assert "/" not in made["problem"]
+
+
+def test_errors_of_ours_tell_nothing(
+    server: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("the secret is in /root/secret/file")
+
+    monkeypatch.setattr(server.service("classifier").predictor, "predictions", fail)
+    found = client.post("/v1/predict", json={"model": "classifier", "inputs": "the users' text"})
+    assert found.status_code == 500
+    assert "secret" not in found.text
+    number = found.headers["x-request-id"]
+    assert number in found.json()["error"]["message"]
+    said = capfd.readouterr().err
+    assert "secret" in said
+    assert number in said
+    assert "the users' text" not in said
+
+
+def test_a_clients_rate(runs: dict[str, Path]) -> None:
+    with running(runs["classifier"], rate=30) as server, server.client() as client:
+        codes = [client.get("/v1/models").status_code for _ in range(8)]
+        assert codes == [200] * 5 + [429] * 3
+        last = client.get("/v1/models")
+        assert 1 <= int(last.headers["retry-after"]) <= 2
+        assert client.get("/health").status_code == 200
+
+
+# Slow and silent clients
+
+
+@pytest.fixture(scope="module")
+def hasty(runs: dict[str, Path]) -> Iterator[Running]:
+    """A server that waits for half a second."""
+    with running(
+        runs["transformer"],
+        header_seconds=0.5,
+        body_seconds=0.5,
+        idle_seconds=1.0,
+        connections=50,
+    ) as found:
+        yield found
+
+
+def connected(server: Running) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def closed(client: socket.socket) -> bytes:
+    """What comes before the server closes the connection."""
+    found = b""
+    try:
+        while data := client.recv(65536):
+            found += data
+    except ConnectionError:
+        pass
+    return found
+
+
+HEADERS = b"POST /v1/predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "answer"),
+    [
+        (b"", b"", b""),
+        (b"GET / HT", b"", b""),
+        (HEADERS, b"x-a: b\r\n", b""),
+        (HEADERS + b"content-length: 1000\r\n\r\n{", b" ", b"408"),
+        (HEADERS + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n", b"1\r\n \r\n", b"408"),
+    ],
+)
+def test_slow_clients_are_cut(first: bytes, then: bytes, answer: bytes, hasty: Running) -> None:
+    with connected(hasty) as client:
+        client.sendall(first)
+        done = threading.Event()
+
+        def drip() -> None:
+            while then and not done.wait(0.1):
+                try:
+                    client.sendall(then)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        began = time.monotonic()
+        found = closed(client)
+        done.set()
+        thread.join()
+        assert time.monotonic() - began < 3
+        assert answer in found
+        assert bool(answer) == bool(found)
+
+
+def test_header_floods(hasty: Running) -> None:
+    for flood in (
+        HEADERS + b"x: " + b"a" * 200_000,
+        HEADERS + b"".join(b"x-%d: a\r\n" % n for n in range(20_000)) + b"\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01" + bytes(500),
+        b"\0" * 1000,
+    ):
+        with connected(hasty) as client:
+            try:
+                client.sendall(flood)
+            except OSError:
+                continue
+            assert closed(client)[9:12] in (b"", b"400", b"431")
+    with hasty.client() as client:
+        assert client.get("/health").status_code == 200
+
+
+def test_idle_connections_make_room(hasty: Running) -> None:
+    """More than the server takes: those that were idle for longest are closed."""
+    count = 10_000 if FULL else 200
+    idle = []
+    try:
+        for _ in range(count):
+            try:
+                idle.append(connected(hasty))
+            except OSError:
+                break
+            if len(idle) % 50 == 0:
+                with hasty.client() as client:
+                    assert client.post("/v1/predict", json=PREDICT).status_code == 200
+        assert hasty.server.limits.count <= 51
+    finally:
+        for each in idle:
+            each.close()
+    until(lambda: hasty.server.limits.count <= 1)
+
+
+def test_clients_that_vanish_leave_no_place(server: Running) -> None:
+    count = 500 if FULL else 40
+    chance = random.Random(1)
+    bodies = [
+        {"model": "causal", "inputs": "a dog", "length": 200, "stream": True},
+        {"model": "causal", "inputs": ["a dog", "two"], "length": 200},
+        {"model": "transformer", "inputs": ["a dog runs"] * 16},
+        {"model": "forecaster", "inputs": "1,2"},
+    ]
+    for n in range(count):
+        body = json.dumps(bodies[n % len(bodies)]).encode()
+        head = HEADERS + b"content-length: %d\r\n\r\n" % len(body)
+        with connected(server) as client:
+            client.sendall((head + body)[: chance.choice((len(head) + len(body), len(head) + 5))])
+            time.sleep(chance.random() * 0.05)
+    until(server.idle)
+    with server.client() as fresh:
+        assert fresh.post("/v1/predict", json=PREDICT).status_code == 200
+
+
+def test_a_full_queue_refuses_at_once(runs: dict[str, Path]) -> None:
+    with running(runs["causal"], queue=4, queue_items=6) as server:
+        body = {"model": "causal", "inputs": "a dog", "length": 2000, "search": "sample"}
+        body |= {"seed": 3}
+        # An untrained model ends its texts now and then: long ones are wanted.
+        found: list[int] = []
+        slow: list[float] = []
+
+        def ask() -> None:
+            with server.client() as client:
+                began = time.monotonic()
+                answer = client.post("/v1/predict", json=body)
+                found.append(answer.status_code)
+                if answer.status_code == 503:
+                    slow.append(time.monotonic() - began)
+                    assert int(answer.headers["retry-after"]) >= 1
+
+        threads = [threading.Thread(target=ask) for _ in range(24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(found) <= {200, 503}
+        assert 200 in found
+        assert server.service("causal").queue.highest <= 4
+        assert server.idle()
+
+
+def test_a_deadline(runs: dict[str, Path]) -> None:
+    with running(runs["causal"], deadline=0.05) as server, server.client() as client:
+        body = {"model": "causal", "inputs": ["a dog"] * 30, "length": 2000, "search": "greedy"}
+        found = client.post("/v1/predict", json=body)
+        assert found.status_code == 504
+        assert found.json()["error"]["code"] == "deadline"
+        until(server.idle)
