@@ -40,6 +40,8 @@ WAYS = ("scratch", "word2vec", "elmo", "bert", "bag")
 DRAWS = {100: 3, 1000: 3, 0: 1}
 """Labels, and how often they are drawn; 0: all."""
 EPOCHS = {100: 60, 1000: 20, 0: 4}
+NEAR = {"bert": {100: (3, 0.00003), 1000: (3, 0.00003), 0: (2, 0.0001)}}
+"""Epochs and learning rate of a way that begins near its end: few labels allow few, small steps."""
 TESTED = 5000
 
 
@@ -119,6 +121,9 @@ def _score(
         f"train.threads={options.threads}",
         f"seed={draw}",
     ]
+    if way in NEAR:
+        epochs, rate = NEAR[way][count]
+        changes += [f"train.epochs={epochs}", f"train.optimizer.learning_rate={rate}"]
     place = folder / f"{way}-{count or 'all'}-{draw}"
     if way in BEGUN and not place.exists():
         name, keys = BEGUN[way]

@@ -1,9 +1,8 @@
 """Hugging Face's BERT of the same size, in a hand-written loop."""
 
-import itertools
-
 import torch
-from protocol import OPTIONS, batches, serve
+from loop import train
+from protocol import OPTIONS, batches
 from transformers import BertConfig, BertForMaskedLM
 
 
@@ -28,26 +27,16 @@ def main():
     torch.set_num_threads(OPTIONS["threads"])
     torch.manual_seed(1)
     model = build()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     made = []
     for batch in batches():
         tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
         labels = tensors["source_out"].masked_fill(~tensors["source_masked"], -100)
         made.append((tensors["source"], labels))
-    endless = itertools.cycle(made)
 
-    def work():
-        counted = 0
-        for tokens, labels in itertools.islice(endless, OPTIONS["updates"]):
-            model(input_ids=tokens, labels=labels).loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            counted += tokens.numel()
-        return counted
+    def loss(batch):
+        return model(input_ids=batch[0], labels=batch[1]).loss
 
-    size = sum(p.numel() for p in model.parameters())
-    serve(work, parameters=size, precision="float32")
+    train(model, made, loss, lambda batch: batch[0].numel())
 
 
 main()

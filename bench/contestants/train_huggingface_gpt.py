@@ -1,9 +1,8 @@
 """Hugging Face's GPT-2 of the same size, in a hand-written loop."""
 
-import itertools
-
 import torch
-from protocol import OPTIONS, batches, serve
+from loop import train
+from protocol import OPTIONS, batches
 from transformers import GPT2Config, GPT2LMHeadModel
 
 
@@ -30,24 +29,14 @@ def main():
     torch.set_num_threads(OPTIONS["threads"])
     torch.manual_seed(1)
     model = build()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     made = [{n: torch.from_numpy(a) for n, a in batch.items()} for batch in batches()]
-    endless = itertools.cycle(made)
 
-    def work():
-        counted = 0
-        for batch in itertools.islice(endless, OPTIONS["updates"]):
-            logits = model(input_ids=batch["target_in"]).logits
-            loss = torch.nn.functional.cross_entropy
-            loss(logits.flatten(0, 1), batch["target_out"].flatten()).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            counted += batch["target_out"].numel()
-        return counted
+    def loss(batch):
+        logits = model(input_ids=batch["target_in"]).logits
+        wanted = batch["target_out"].flatten()
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted)
 
-    size = sum(p.numel() for p in model.parameters())
-    serve(work, parameters=size, precision="float32")
+    train(model, made, loss, lambda batch: batch["target_out"].numel())
 
 
 main()

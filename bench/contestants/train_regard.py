@@ -104,7 +104,7 @@ def main():
     task = module("tasks", recipe.kind).Task
     model = build(recipe.model, Sizes(**OPTIONS["sizes"]))
     itself = SimpleNamespace(
-        streams=False, first=None, _weights=None
+        streams=False, first=None, _weights=None, _targets=lambda batch: batch["labels"]
     )  # all that a loss needs of its task
 
     def loss(*given):
@@ -117,7 +117,8 @@ def main():
     def work():
         counted, done, start = 0, 0, time.perf_counter()
         while done < OPTIONS["updates"] or time.perf_counter() - start < seconds:
-            counted += int(job.batches.at(state.progress.position)[OPTIONS["counted"]].sum())
+            batch, what = job.batches.at(state.progress.position), OPTIONS["counted"]
+            counted += len(batch) if what == "examples" else int(batch[what].sum())
             step(job, state)
             done += 1
         return counted
