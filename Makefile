@@ -62,7 +62,7 @@ pages: .venv/.installed-test
 
 # Kills, damage, hostile files: make test does a sample of what this does.
 faults: .venv/.installed-test
-	REGARD_FAULTS=full PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault -n $(WORKERS)
+	REGARD_FAULTS=full PYTHONUTF8=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault tests/serve -n $(WORKERS)
 
 # Peers are installed into virtual environments of their own, under .bench.
 NAME ?= train

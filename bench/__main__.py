@@ -22,11 +22,14 @@ from bench import (
     labels,
     machine,
     ngrams,
+    plan,
     preparing,
     recurrent,
     scaling,
+    serving,
     tags,
     training,
+    vit,
     word2vec,
 )
 from regard.errors import RecipeError, UserError
@@ -43,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "ctc": ctc.train,
     "gpt": gpt.train,
     "bert": bert.train,
+    "vit": vit.train,
     "generate": gpt.generate,
     "ngrams": ngrams.ngrams,
     "byte_ngrams": byte_ngrams.byte_ngrams,
@@ -50,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "busy": busy.busy,
     "decode": decoding.decode,
     "latency": decoding.latency,
+    "serve": serving.serve,
     "start": preparing.start,
     "prepare": preparing.prepare,
     "defaults": defaults.defaults,
@@ -57,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "labels": labels.labels,
     "tags": tags.tags,
     "bag": bag.bag,
+    "plan": plan.plan,
 }
 
 
@@ -98,11 +104,12 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
         "the catalogue's otherwise",
     )
     parser.add_argument("--recipe", help="byte_ngrams: of a language model, if not imdb-gpt")
-    parser.add_argument("--run", help="decode, latency: a run of the multi30k recipe")
+    parser.add_argument("--run", help="decode, latency, serve: a run of the multi30k recipe")
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument(
         "--only",
-        help="defaults: names of data sets, labels, tags: ways to begin, with commas between",
+        help="defaults: names of data sets, labels, tags: ways to begin, plan: recipes; with "
+        "commas between",
     )
     parser.add_argument(
         "--runs", help="defaults, labels, tags: where the runs go; runs/NAME otherwise"

@@ -32,9 +32,17 @@ def beside_huggingface(
     batch: Callable[[int], dict[str, Any]],
     flops: float,
     own: dict[str, Any],
+    *,
+    shapes: list[tuple[int, int, int]] | None = None,
+    also: dict[str, dict[str, Any]] | None = None,
+    unit: str = "tokens",
 ) -> dict[str, Any]:
     """Training of a model of SIZE by regard and by Hugging Face's loop of this name, in turns, on
-    the same batches; each with its share of what the processor could do."""
+    the same batches; each with its share of what the processor could do.
+
+    `own` has a model of another size, `shapes` its products, `also` more of Hugging Face's loops,
+    by name, with what is different in them.
+    """
     updates = 3 if options.quick else 8
     common = {
         "threads": options.threads,
@@ -46,17 +54,19 @@ def beside_huggingface(
         **own,
     }
     dim, inner, tokens = int(SIZE["dim"]), int(SIZE["feedforward"]), ROWS * LENGTH
-    shapes = [(tokens, dim, inner), (tokens, dim, 3 * dim), (512, dim, SYMBOLS)]
+    shapes = shapes or [(tokens, dim, inner), (tokens, dim, 3 * dim), (512, dim, SYMBOLS)]
     limits = machine.limits(shapes, options.threads)
+    theirs, where = f"train_huggingface_{name}.py", "huggingface"
     raced = race(
         [
             Contestant("regard", "train_regard.py", common),
-            Contestant("huggingface", f"train_huggingface_{name}.py", common, "huggingface"),
+            Contestant("huggingface", theirs, common, where),
+            *(Contestant(n, theirs, common | more, where) for n, more in (also or {}).items()),
         ],
         rounds=5 if options.quick else 10,
         seconds=200 if options.quick else 1200,
     )
-    result = compare(raced, "tokens per second")
+    result = compare(raced, f"{unit} per second")
     return result | machine.shares(flops * max(raced.peers[0].rates()) / 1e9, limits)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         export,
         inspect,
         load,
+        plan,
         predict,
         train,
         word2vec,
@@ -32,9 +33,10 @@ else:
 
 __version__: str
 __all__ = [
-    "compare", "doctor", "evaluate", "export", "inspect", "load", "predict", "train", "word2vec",
+    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "train",
+    "word2vec",
 ]  # fmt: skip
-_ROOMS = {"compare", "doctor", "inspect", "train", "word2vec"}
+_ROOMS = {"compare", "doctor", "inspect", "plan", "train", "word2vec"}
 """Functions that share their name with a module: Python has one place for both."""
 
 

@@ -16,7 +16,18 @@ import tyro
 from regard import __version__
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import about, learning, looking, predicting, shipping, starting, using, vectors
+from regard.verbs import (
+    about,
+    learning,
+    looking,
+    planning,
+    predicting,
+    serving,
+    shipping,
+    starting,
+    using,
+    vectors,
+)
 from regard.verbs.common import INTERRUPTED, Flag
 
 STYLE = (
@@ -65,10 +76,13 @@ VERBS: dict[str, Callable[..., None]] = {
         starting.new,
         learning.train,
         learning.doctor,
+        planning.plan,
         using.evaluate,
         using.compare,
         predicting.predict,
         predicting.score,
+        serving.serve,
+        serving.watch,
         shipping.import_,
         shipping.export,
         looking.inspect,

@@ -13,7 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.encoders import encoded, encoded_layers, side_by_side, width
 from regard.errors import RecipeError
+from regard.heads import reads_layers
 from regard.inputs import FixedLength, Particular
 from regard.layers.embedding import Embedding
 from regard.layers.probe import scope
@@ -30,7 +32,6 @@ from regard.types import (
     Head,
     Input,
     Joins,
-    Layered,
     NoSize,
     Resizes,
     Sequence,
@@ -146,28 +147,27 @@ class Model(nn.Module):
         """The keys of the parts that are not trained."""
         self.factors: dict[str, float] = {}
         """What the learning rate of a part, or of a module in it, is multiplied by."""
+        self.all_layers = False
+        """Whether the memory has the states of all layers side by side."""
 
     def encode(self, batch: Batch, tower: str = "") -> Sequence | None:
         """The memory of a batch, or None for a model that reads nothing; that of a named tower."""
         if tower:
             named = self.towers[tower]
             with scope(f"towers.{tower}"):
-                return _encoded(named.input, named.encoder, batch)
-        return None if self.input is None else _encoded(self.input, self.encoder, batch)
+                return encoded(named.input, named.encoder, batch)
+        if self.all_layers:
+            return side_by_side(self.encode_layers(batch))
+        return None if self.input is None else encoded(self.input, self.encoder, batch)
 
     def encode_layers(self, batch: Batch, tower: str = "") -> list[Sequence]:
-        """What the encoder reads and what each of its layers gives; the last is `encode`'s. An
-        encoder that is not `Layered` counts as one layer."""
+        """What the encoder reads and what each of its layers gives; `encode` gives the last, unless
+        the head reads all."""
         part = self.towers[tower] if tower else self
         if part.input is None:
             return []
-        sequence = part.input(batch)
-        if part.encoder is None:
-            return [sequence]
-        with scope(f"towers.{tower}.encoder" if tower else "encoder"):
-            if isinstance(part.encoder, Layered):
-                return part.encoder.all_layers(sequence)
-            return [sequence, part.encoder(sequence)]
+        with scope(f"towers.{tower}") if tower else nullcontext():
+            return encoded_layers(part.input, part.encoder, batch)
 
     def start(self, batch: Batch) -> DecoderState:
         """A decoder state that has read the batch's input and no target yet."""
@@ -209,14 +209,6 @@ class Model(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
-def _encoded(input: Input, encoder: Encoder | None, batch: Batch) -> Sequence:
-    sequence = input(batch)
-    if encoder is None:
-        return sequence
-    with scope("encoder"):
-        return encoder(sequence)
-
-
 def build(config: Config, sizes: Sizes) -> Model:
     """Make the parts and tie them."""
     if config.head is None and not config.heads and not config.towers:
@@ -228,7 +220,10 @@ def build(config: Config, sizes: Sizes) -> Model:
     positions = _positions(config, sizes, encoder)
     tied = target.weight if target is not None and config.tie != "none" else None
     made_with: dict[str, Any] = {"positions": positions, "widths": config.widths()}
-    head = _head("head", config.head, config.dim, sizes, sizes.writes, tied, **made_with)
+    others = {name: part.config for name, part in config.heads.items() if part}
+    every = reads_layers(config.head and config.head.config, others)
+    read = width(encoder, config.dim) if every else config.dim
+    head = _head("head", config.head, read, sizes, sizes.writes, tied, **made_with)
     input = _input(config, sizes, target)
     for key in (f"{kind}.{name}" for kind in ("towers", "heads") for name in getattr(config, kind)):
         if hasattr(nn.ModuleDict, key.rpartition(".")[2]):
@@ -241,6 +236,7 @@ def build(config: Config, sizes: Sizes) -> Model:
     }
     model = Model(input, encoder, decoder, head, towers, heads)
     model.frozen, model.factors = set_training(model, config.parts())
+    model.all_layers = every
     return model
 
 

@@ -163,6 +163,7 @@ def create(
     base = table(task, model, folder.with_name(f"{folder.name}-data"))
     recipe = from_table(base | keys | {"data": base["data"] | keys.get("data", {})})
     made = Run.create(folder, recipe)
+    torch.manual_seed(0)  # also of what is not drawn below
     built = build(made.recipe.model, made.task.sizes).eval()
     for number, update in enumerate((*updates, None)):
         torch.manual_seed(number)

@@ -21,7 +21,7 @@ from regard.errors import UserError
 PROGRAM = "espeak-ng"
 VOICES = ("en-us", "en-gb", "en-gb-scotland+m3", "en-us+f3", "en-gb-x-rp+f2", "en-gb-x-gbcwmd+m7")
 UNSEEN = "en-029+f4"
-COUNTS = {"train": 6000, "validation": 300, "test": 500, "unseen": 300}
+COUNTS = {"train": 10000, "validation": 300, "test": 500, "unseen": 300}
 WORDS, LETTERS = range(3, 11), 50
 """Words of a sentence, and the most letters."""
 SPOKEN = re.compile(r"[a-z' ]+")

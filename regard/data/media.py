@@ -106,6 +106,9 @@ class Inline(str):
         made.data = data
         return made
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Inline":
+        return self  # nothing of it changes
+
 
 def labelled(
     paths: Sequence[Path],

@@ -1,9 +1,12 @@
 """Sounds and their frames as they might have been: faster, later, noisier, with holes.
 
-Each is a pure function of what it is given and of the draws of one generator.
+Each is a pure function of what it is given and of numbers that were drawn from 0 up to 1.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -13,8 +16,10 @@ from regard.recipe.values import Range, Share
 
 Samples = NDArray[np.float32]
 Frames = NDArray[np.float32]
-MARGIN = 0.05
-"""Of a faster or slower sound's seconds, soxr's filter needs so many at least."""
+Draws = Sequence[float]
+SPEEDS = 5
+DRAWN = 1 << 20
+"""Samples of noise: to draw them anew for each sound would take longer than its frames."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +28,8 @@ class Config:
     are."""
 
     speed: Annotated[float, Range(0, 0.5)] = 0.0
-    """Faster or slower by up to this fraction, drawn for each sound; its pitch changes, too (Ko et
-    al. 2015)."""
+    """Faster or slower by up to this fraction: one of five speeds, drawn for each sound. Its pitch
+    changes, too (Ko et al. 2015)."""
     noise: Share = 0.0
     """White noise of up to this fraction of the sound's own amplitude (root mean square)."""
     shift: Annotated[float, Range(0, 10)] = 0.0
@@ -38,43 +43,59 @@ class Config:
     frequency_mask: Annotated[int, Range(0, 1024)] = 10
     """The most bands of each."""
 
+    @property
+    def draws(self) -> int:
+        """Numbers from 0 to 1 that a sound is varied by: speed, shift, how loud noise is and which
+        piece of it, and where each mask is and how long."""
+        return 4 + 2 * (self.time_masks + self.frequency_masks)
 
-def vary(samples: Samples, rate: int, config: Config, random: np.random.Generator) -> Samples:
-    """A sound at another speed, later and noisier, as the draws say."""
-    import soxr
 
-    if config.speed:
-        factor = 1 + random.uniform(-config.speed, config.speed)
-        if len(samples) > MARGIN * rate:
-            samples = soxr.resample(samples, rate * factor, rate, quality="LQ")
+def speed(config: Config, draws: Draws) -> float:
+    """How fast a sound is played: one of a few speeds, so that sounds of a batch share one."""
+    return 1 + config.speed * (int(draws[0] * SPEEDS) / (SPEEDS // 2) - 1)
+
+
+def vary(samples: Samples, rate: int, config: Config, draws: Draws) -> Samples:
+    """A sound later and noisier."""
     if config.shift:
-        before = int(random.uniform(0, config.shift) * rate)
+        before = int(draws[1] * config.shift * rate)
         samples = np.concatenate([np.zeros(before, np.float32), samples])
     if config.noise:
-        loudness = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
-        amount = np.float32(random.uniform(0, config.noise) * loudness)
-        samples = samples + amount * random.standard_normal(len(samples), np.float32)
+        loudness = math.sqrt(np.dot(samples, samples) / len(samples))
+        amount = np.float32(draws[2] * config.noise * loudness)
+        samples = samples + amount * noise(len(samples), draws[3])
     return samples
 
 
-def masked(frames: Frames, hop: float, config: Config, random: np.random.Generator) -> Frames:
-    """Frames (T, M), whose mean is 0, with holes of that value."""
-    if not config.time_masks and not config.frequency_masks:
-        return frames
-    found = frames.copy()
+def noise(count: int, place: float) -> Samples:
+    """White noise of power 1: a piece of what was drawn once."""
+    drawn = white()
+    if count > len(drawn):
+        return np.resize(drawn, count)
+    first = int(place * (len(drawn) - count + 1))
+    return drawn[first : first + count]
+
+
+@cache
+def white() -> Samples:
+    """The same in every process."""
+    return np.random.Generator(np.random.PCG64(0)).standard_normal(DRAWN, np.float32)
+
+
+def mask(frames: Frames, hop: float, config: Config, draws: Draws) -> None:
+    """Holes of 0 in frames (T, M), whose mean that is."""
     longest = min(round(config.time_mask / hop), len(frames) // 5)
-    for _ in range(config.time_masks):
-        first, end = _stretch(len(frames), longest, random)
-        found[first:end] = 0
     widest = min(config.frequency_mask, frames.shape[1])
-    for _ in range(config.frequency_masks):
-        first, end = _stretch(frames.shape[1], widest, random)
-        found[:, first:end] = 0
-    return found
+    for n in range(config.time_masks):
+        first, end = _stretch(len(frames), longest, *draws[4 + 2 * n : 6 + 2 * n])
+        frames[first:end] = 0
+    for n in range(config.time_masks, config.time_masks + config.frequency_masks):
+        first, end = _stretch(frames.shape[1], widest, *draws[4 + 2 * n : 6 + 2 * n])
+        frames[:, first:end] = 0
 
 
-def _stretch(size: int, most: int, random: np.random.Generator) -> tuple[int, int]:
+def _stretch(size: int, most: int, length: float, place: float) -> tuple[int, int]:
     """A piece of 0 … `most` places, anywhere."""
-    length = int(random.integers(0, most + 1))
-    first = int(random.integers(0, size - length + 1))
-    return first, first + length
+    count = int(length * (most + 1))
+    first = int(place * (size - count + 1))
+    return first, first + count

@@ -22,19 +22,22 @@ def put(
     path: Path,
     tokenizer: Tokenizer,
     *,
+    scaled: bool = False,
     name: str = "",
 ) -> str:
     """Give each word of the vocabulary its vector; those that have none are drawn alike.
 
-    `weight` is the table that an embedding multiplies by `factor`. Cased words take the vector of
-    their lower case where they have none of their own. A line says what was found; where `path` is
-    a copy, `name` is that of the file.
+    `weight` is the table that an embedding multiplies by `factor`; with `scaled`, what is then read
+    has a deviation of 1. Cased words take the vector of their lower case where they have none of
+    their own. A line says what was found; where `path` is a copy, `name` is that of the file.
     """
     words = _words(tokenizer)
     found = _wanted(path, words, weight.shape[1])
     known = {n: found.get(word, found.get(word.lower())) for n, word in words.items()}
     given = {n: vector for n, vector in known.items() if vector is not None}
     table = np.stack(list(given.values()))
+    if scaled:
+        table /= table.std()
     with torch.no_grad():
         weight.normal_(float(table.mean()), float(table.std()))
         weight[list(given)] = torch.from_numpy(table).to(weight)

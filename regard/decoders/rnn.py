@@ -35,7 +35,7 @@ from regard.layers.recurrent import Kind, Recurrent, State as Hidden, recurrent
 from regard.recipe.values import Depth, Share, WidthOrZero
 from regard.types import Sequence
 
-Summary = Literal["ends", "last", "mean"]
+Summary = Literal["ends", "last", "mean", "max"]
 NAMES = ("state", "cell")
 
 
@@ -57,7 +57,8 @@ class Config:
     """Whether each step reads, besides a token, what the one before made of memory and state."""
     summary: Summary = "ends"
     """The memory as one vector: the mean of its first and last state, which holds all that both
-    directions of an encoder have read; its last state; the mean of all."""
+    directions of an encoder have read; its last state; the mean of all; the largest entry in each
+    dimension, for pictures of which a small part matters."""
     dropout: Share = 0.1
     """On each layer's input and on the output; never from one step to the next."""
     residual: bool = False
@@ -365,5 +366,7 @@ def summarise(memory: Sequence, how: Summary) -> Float[Tensor, "B D"]:
     lengths = mask.sum(1)
     if how == "mean":
         return (states * mask[..., None]).sum(1) / lengths[:, None]
+    if how == "max":
+        return states.masked_fill(~mask[..., None], -torch.inf).amax(1)
     last = states[torch.arange(states.shape[0], device=states.device), lengths - 1]
     return last if how == "last" else (states[:, 0] + last) / 2

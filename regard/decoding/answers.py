@@ -54,13 +54,13 @@ class Answerer(Continuer):
     def text(self, prompt: list[int], written: Sequence[int]) -> str:
         return self.decode(written)
 
-    def _held(self, row: list[int], done: Hypothesis) -> list[int]:
+    def held(self, row: list[int], done: Hypothesis) -> list[int]:
         """All of a prompt, if the model can hold it."""
         whole = [*row, *done.tokens]
         return whole if self.window is None or len(whole) <= self.window else whole[-self._kept :]
 
-    def _prediction(self, prompt: list[int], *found: Any) -> Prediction:
-        made = super()._prediction(prompt, *found)
+    def prediction(self, prompt: list[int], *found: Any) -> Prediction:
+        made = super().prediction(prompt, *found)
         long = self.window is not None and len(prompt) > self.window
         return replace(made, status="cut") if long else made
 

@@ -24,7 +24,7 @@ from regard.inspect.reading import Reading
 from regard.layers.position import limit
 from regard.model import Model
 from regard.recipe.parts import Part, module
-from regard.search import Hypothesis, Request, Steps, drain
+from regard.search import Arrival, Hypothesis, Request, Steps, drain
 from regard.types import Batch, DecoderState, Samples
 
 CHUNK = 256
@@ -129,12 +129,12 @@ class Continuer:
         stop: Sequence[str] = (),
     ) -> list[Prediction]:
         """What follows each input, in order, up to one of the strings `stop`."""
-        prompts, stops = [*map(self.tokens, inputs)], self._stops(stop)
+        prompts, stops = [*map(self.tokens, inputs)], self.stops(stop)
 
         def continued(ids: list[int]) -> list[Prediction]:
             chosen, numbers = [prompts[n] for n in ids], [first + n for n in ids]
             best = self.follow(chosen, numbers, search, length, stops)
-            return [self._prediction(*each, stops) for each in zip(chosen, best, strict=True)]
+            return [self.prediction(*each, stops) for each in zip(chosen, best, strict=True)]
 
         return by_length([len(prompt) for prompt in prompts], size, continued)
 
@@ -144,10 +144,10 @@ class Continuer:
         """What `predict` writes for one input, piece by piece, as it is written."""
         if search.kind == "beam":
             raise RecipeError("stream: beam search changes its mind; use search = greedy or sample")
-        prompt, stops, shown = self.tokens(text), self._stops(stop), ""
+        prompt, stops, shown = self.tokens(text), self.stops(stop), ""
         row, done, draws = self.begun(prompt), NOTHING, 0
         while not done.finished and len(done.tokens) < length:
-            rows = [self._held(row, done)]
+            rows = [self.held(row, done)]
             threads = threads_for(self.model, 1)
             with threads:
                 steps = self._steps(rows, [done], (draws << 32,), search, length, stops, [prompt])
@@ -160,7 +160,8 @@ class Continuer:
             done, draws = said._replace(log_probs=done.log_probs + said.log_probs), draws + 1
         yield stops.cut(self.text(prompt, done.tokens))[len(shown) :]
 
-    def _stops(self, strings: Sequence[str]) -> Stops:
+    def stops(self, strings: Sequence[str]) -> Stops:
+        """The strings that end an output."""
         if not all(strings):
             raise RecipeError("stop: a string that ends outputs cannot be empty")
         return Stops(tuple(strings), self.decode)
@@ -174,7 +175,7 @@ class Continuer:
         """How many tokens a model that hands nothing on reads again when its window is full."""
         return (self.window or sys.maxsize) // 2 + 1
 
-    def _held(self, row: list[int], done: Hypothesis) -> list[int]:
+    def held(self, row: list[int], done: Hypothesis) -> list[int]:
         """What is read of a prompt and what was written after it."""
         return [*row[-self._kept :], *done.tokens][-self._kept :]
 
@@ -198,7 +199,7 @@ class Continuer:
         going, draws = [(n, 0) for n in range(len(texts))], 0
         while going:
             before = [found[n][k] for n, k in going]
-            rows = [self._held(texts[n], done) for (n, _), done in zip(going, before, strict=True)]
+            rows = [self.held(texts[n], done) for (n, _), done in zip(going, before, strict=True)]
             marks = tuple(numbers[n] + ((draws + k) << 32) for n, k in going)  # new in each window
             read = [prompts[n] for n, _ in going]
             best = self._written(rows, before, marks, search, length, stops, read)
@@ -245,24 +246,41 @@ class Continuer:
         prompts: Sequence[Sequence[int]],
     ) -> Steps:
         """The search for what follows `before`; `prompts` are whole."""
-        room = (self.window or sys.maxsize) + 1
-        pairs = list(zip(rows, before, strict=True))
-        caps = [min(length - len(done.tokens), room - len(row)) for row, done in pairs]
-        request = self._request(rows, caps, numbers, [done.log_probs for done in before])
-        context = [[*p, *done.tokens] for p, done in zip(prompts, before, strict=True)]
-        request = replace(request, context=context)
-        if stops:
-
-            def over(row: int, written: Sequence[int]) -> bool:
-                return stops.over(prompts[row], [*before[row].tokens, *written])
-
-            request = replace(request, stop=over)
-        with torch.inference_mode():
-            state = read(self.model, rows)
+        count = len(rows)
+        state, request = self.arrival(
+            rows, before, numbers, [length] * count, [stops] * count, prompts
+        )
         steps: Steps = module("search", search.kind).steps(
             self.model.step, state, request, search.config
         )
         return steps
+
+    def arrival(
+        self,
+        rows: Sequence[Sequence[int]],
+        before: Sequence[Hypothesis],
+        numbers: tuple[int, ...],
+        lengths: Sequence[int],
+        stops: Sequence[Stops | None],
+        prompts: Sequence[Sequence[int]],
+    ) -> Arrival:
+        """Texts that a search is to go on with, each up to its own length and stop strings: `rows`
+        are what is read of `prompts` and of what was written `before`."""
+        room = (self.window or sys.maxsize) + 1
+        every = zip(rows, before, lengths, strict=True)
+        caps = [min(most - len(done.tokens), room - len(row)) for row, done, most in every]
+        request = self._request(rows, caps, numbers, [done.log_probs for done in before])
+        context = [[*p, *done.tokens] for p, done in zip(prompts, before, strict=True)]
+        request = replace(request, context=context)
+        if any(stops):  # one without strings is never over
+
+            def over(row: int, written: Sequence[int]) -> bool:
+                own = stops[row]
+                return own is not None and own.over(prompts[row], [*before[row].tokens, *written])
+
+            request = replace(request, stop=over)
+        with torch.inference_mode():
+            return read(self.model, rows), request
 
     def _request(
         self,
@@ -310,7 +328,8 @@ class Continuer:
             for prompt, (text, n), made in zip(prompts, places, found, strict=True)
         ]
 
-    def _prediction(self, prompt: list[int], best: list[Hypothesis], stops: Stops) -> Prediction:
+    def prediction(self, prompt: list[int], best: list[Hypothesis], stops: Stops) -> Prediction:
+        """What was found for a prompt, as a user gets it."""
         whole = "ok" if best[0].finished or not self.ends else "capped"
         status = "unknown" if self.by.unknown in prompt else whole
         if stops:

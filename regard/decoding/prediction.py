@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from regard.data.tokenizers import Tokenizer
@@ -77,7 +77,8 @@ class Prediction:
         return " ".join(f"{word}/{tag}" for word, tag in pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value not in ([], {}, None)}
+        """All that there is of it; its lists are the prediction's own."""
+        return {name: value for name, value in vars(self).items() if value not in ([], {}, None)}
 
 
 def written(

@@ -26,7 +26,7 @@ class Stops:
     def over(self, context: Sequence[int], written: Sequence[int]) -> bool:
         """Whether the last token that was written after `context` completes one of them."""
         # A token has a byte at least.
-        looked = max(len(each.encode()) for each in self.strings) + 1
+        looked = max((len(each.encode()) for each in self.strings), default=0) + 1
         tail = written[-looked - MARGIN :]
         if len(tail) < len(written):
             text = self.decode(tail)

@@ -124,7 +124,7 @@ class Translator:
             if align_tokens:
                 links = self.align(model, sources, found, batch)
             return [
-                self._prediction(rows[n], best, link)
+                self.prediction(rows[n], best, link)
                 for n, best, link in zip(ids, found, links, strict=True)
             ]
 
@@ -152,7 +152,8 @@ class Translator:
         rows = [{**row, name: tokens} for row, tokens in zip(sources, targets, strict=True)]
         return stored.collate([self.source, self.target], rows, ids)
 
-    def _prediction(self, source: Row, best: list[Hypothesis], link: list[int]) -> Prediction:
+    def prediction(self, source: Row, best: list[Hypothesis], link: list[int]) -> Prediction:
+        """What was found for a source, as a user gets it."""
         first, by = best[0], self.target.tokenizer
         status = self.source.status(source, self.longest, strict=True)
         return written(

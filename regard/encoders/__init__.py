@@ -2,10 +2,46 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from regard.types import Sequence
+from regard.layers.probe import scope
+from regard.types import Batch, Encoder, Input, Layered, Sequence
+
+
+def encoded(input: Input, encoder: Encoder | None, batch: Batch) -> Sequence:
+    """The memory of a batch."""
+    sequence = input(batch)
+    if encoder is None:
+        return sequence
+    with scope("encoder"):
+        return encoder(sequence)
+
+
+def encoded_layers(input: Input, encoder: Encoder | None, batch: Batch) -> list[Sequence]:
+    """What the encoder reads and what each of its layers gives. One that is not `Layered` counts as
+    one layer."""
+    sequence = input(batch)
+    if encoder is None:
+        return [sequence]
+    with scope("encoder"):
+        if isinstance(encoder, Layered):
+            return encoder.all_layers(sequence)
+        return [sequence, encoder(sequence)]
+
+
+def side_by_side(layers: list[Sequence]) -> Sequence:
+    """The states of all layers, of each position one behind the other."""
+    return Sequence(torch.cat([each.states for each in layers], -1), layers[-1].mask)
+
+
+def width(encoder: Any, dim: int) -> int:
+    """Of all layers side by side."""
+    if isinstance(encoder, Layered):
+        return sum(encoder.widths())
+    return dim if encoder is None else 2 * dim
 
 
 class Stack(nn.Module):

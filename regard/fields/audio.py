@@ -79,6 +79,8 @@ class Field(Base):
 
     def parse(self, text: str) -> str:
         """A place that is there; what is in it shows when it is encoded."""
+        if isinstance(text, media.Inline):
+            return text
         path, _ = media.split(text.strip())
         media.check(path)
         return text.strip()
@@ -193,21 +195,29 @@ class Field(Base):
     def lengths(self, store: Store) -> Lengths:
         return np.maximum(1, store.lengths(self.name) // self.config.features.step)
 
-    def frames(self, row: Row, random: np.random.Generator | None = None) -> log_mel.Frames:
-        """What a model reads of a sound (T, M); with `random`, of one that is varied by it."""
-        config = self.config
-        samples = sound.real(np.asarray(row[self.name], np.int16))
-        if random is not None:
-            samples = sound_variation.vary(samples, config.features.rate, config.augment, random)
-        found: log_mel.Frames = self._normalised(log_mel.log_mel(samples, config.features))
-        if random is not None:
-            found = sound_variation.masked(found, config.features.hop, config.augment, random)
+    def frames(self, row: Row) -> log_mel.Frames:
+        """What a model reads of a sound (T, M)."""
+        return self._normalised(log_mel.log_mel(self._real(row), self.config.features))
+
+    def _real(self, row: Row) -> sound.Samples:
+        return sound.real(np.asarray(row[self.name], np.int16))
+
+    def _varied(self, rows: Sequence[Row], draws: list[list[float]]) -> list[log_mel.Frames]:
+        """The same of sounds as they might have been."""
+        features, augment = self.config.features, self.config.augment
+        both = [*zip(rows, draws, strict=True)]
+        sounds = [sound_variation.vary(self._real(r), features.rate, augment, d) for r, d in both]
+        speeds = [sound_variation.speed(augment, each) for each in draws]
+        found = [self._normalised(f) for f in log_mel.of_many(sounds, features, speeds)]
+        for frames, each in zip(found, draws, strict=True):
+            sound_variation.mask(frames, features.hop, augment, each)
         return found
 
     def _normalised(self, frames: log_mel.Frames) -> log_mel.Frames:
         match self.config.normalise:
             case "utterance":
-                found: log_mel.Frames = (frames - frames.mean(0)) / (frames.std(0) + STEADY)
+                found: log_mel.Frames = frames - frames.mean(0)
+                found /= np.sqrt(np.square(found).mean(0)) + STEADY
                 return found
             case "training":
                 assert self.learnt is not None
@@ -217,9 +227,11 @@ class Field(Base):
         return frames
 
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
-        found = [self.frames(r, draw.random(n) if draw.learning else None) for r, n in zip(
-            rows, ids, strict=True
-        )]  # fmt: skip
+        if draw.learning:
+            draws = draw.uniform(ids, self.config.augment.draws)
+            found = self._varied(rows, draws.tolist())
+        else:
+            found = [self.frames(row) for row in rows]
         longest = max(map(len, found))
         frames = np.zeros((len(rows), longest, self.config.features.mels), np.float32)
         mask = np.zeros((len(rows), longest), bool)

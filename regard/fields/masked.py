@@ -17,10 +17,12 @@ from regard.data.wrap import ENDS
 from regard.errors import RecipeError
 from regard.fields import Array, Draw, Row, framed
 from regard.fields.framed import Places
-from regard.recipe.values import Fraction, Range
+from regard.recipe.values import Fraction, Range, Share
 
 GOES_ON = "##"
 """Before what does not begin a word, in WordPiece."""
+HALF = 0.5
+"""Of a text of which rows are hidden."""
 BYTE = re.compile(r"(<[0-9A-F]{2}>)+.*|.*(<[0-9A-F]{2}>)+")
 """A piece that is a part of a character."""
 
@@ -37,6 +39,15 @@ class Config:
     """The fraction of these that any other token is read for; the rest are read as they are."""
     whole_words: bool = False
     """Whether a word is chosen with all of its tokens or not at all."""
+    spans: Annotated[float, Range(0, 1)] = 0.0
+    """The fraction of the texts of which half is hidden in long rows instead, while the model
+    learns. What stood in such a row is not found by the words beside it, but by what the whole text
+    is about."""
+    span: Annotated[int, Range(1, 1000)] = 20
+    """Tokens of such a row."""
+    subsample: Share = 0.0
+    """Of a row, a token of frequency f is predicted with probability √(t / f), where t is this
+    number; the others are hidden alone. 0: all are predicted. For a vocabulary of words."""
 
     def __post_init__(self) -> None:
         if self.masked + self.random > 1:
@@ -85,8 +96,19 @@ class Field(framed.Field):
         pieces = self.tokenizer.pieces(range(len(self.tokenizer)))
         return np.array([piece[-1:] in ENDS for piece in pieces])
 
+    @cached_property
+    def _kept(self) -> NDArray[np.float64]:
+        """(V): how probably a token of a hidden row is predicted. Words stand in the order of their
+        frequency, f(r) = 1 / (r ln(V + 1)) by Zipf's law for rank r."""
+        if not self.masking.subsample:
+            return np.ones(len(self.tokenizer))
+        words = self.ordinary.sum()
+        rank = np.maximum(np.cumsum(self.ordinary), 1)
+        chance: NDArray[np.float64] = np.sqrt(self.masking.subsample * rank * np.log(words + 1))
+        return chance.clip(max=1.0)
+
     def drawn(self, tokens: Array, random: np.random.Generator) -> tuple[Places, Places]:
-        """Which places of a text are predicted, and the tokens that are read there."""
+        """Which places of a text are hidden, and the tokens that are read there."""
         places = np.flatnonzero(self.ordinary[tokens])
         if not len(places):
             return places, places
@@ -95,12 +117,16 @@ class Field(framed.Field):
             chosen = self._words(tokens, places, count, random)
         else:
             chosen = np.sort(random.permutation(places)[:count])
-        said = tokens[chosen].astype(np.int64)
-        chance = random.random(len(chosen))
+        return chosen, self._read(tokens[chosen], random)
+
+    def _read(self, hidden: Array, random: np.random.Generator) -> Places:
+        """What is read in the place of tokens that are hidden."""
+        said = hidden.astype(np.int64)
+        chance = random.random(len(said))
         masked, others = self.masking.masked, self.masking.masked + self.masking.random
-        some = self._others[random.integers(len(self._others), size=len(chosen))]
+        some = self._others[random.integers(len(self._others), size=len(said))]
         said = np.where(chance < others, some, said)
-        return chosen, np.where(chance < masked, self.mask, said)
+        return np.where(chance < masked, self.mask, said)
 
     def _words(
         self, tokens: Array, places: Places, count: int, random: np.random.Generator
@@ -116,14 +142,36 @@ class Field(framed.Field):
         most = max(count, int(sizes[0]))
         return places[np.isin(word, order[sizes <= most])]
 
+    def drawn_rows(
+        self, tokens: Array, random: np.random.Generator
+    ) -> tuple[Places, Places, Places]:
+        """Which places of a text are hidden in rows, the tokens that are read there, and which of
+        the places are predicted: one at least."""
+        places = np.flatnonzero(self.ordinary[tokens])
+        if not len(places):
+            return places, places, places
+        span = min(self.masking.span, max(1, round(HALF * len(places))))
+        row = (np.arange(len(places)) + random.integers(span)) // span
+        rows = int(row[-1]) + 1
+        chosen = places[np.isin(row, random.permutation(rows)[: max(1, round(HALF * rows))])]
+        kept = self._kept[tokens[chosen]]
+        predicted = random.random(len(chosen)) < kept
+        if not predicted.any():
+            predicted[kept.argmax()] = True
+        return chosen, self._read(tokens[chosen], random), chosen[predicted]
+
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
         found = self.framed_arrays(rows)
         whole = found[self.name]
         read, masked = whole.copy(), np.zeros(whole.shape, bool)
         for line, (row, number) in enumerate(zip(rows, ids, strict=True)):
-            places, said = self.drawn(np.asarray(row[self.name]), draw.random(int(number)))
+            tokens, random = np.asarray(row[self.name]), draw.random(int(number))
+            places, said = self.drawn(tokens, random)
+            predicted = places
+            if draw.learning and random.random() < self.masking.spans:
+                places, said, predicted = self.drawn_rows(tokens, random)
             read[line, places + 1] = said
-            masked[line, places + 1] = True
+            masked[line, predicted + 1] = True
         return found | {
             self.name: read,
             f"{self.name}_out": whole,

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear, glorot
 from regard.layers.pooling import Kind, Pooling
-from regard.recipe.values import Share
+from regard.recipe.values import Share, Weight
 from regard.types import Sequence, Term, Terms
 
 
@@ -21,12 +21,19 @@ class Config:
     pooling: Kind = "mean"
     """What stands for the sequence: its last state, both ends, the first (class), the mean, the
     maximum, or a mean with weights that are learnt (attention)."""
+    all_layers: bool = False
+    """Whether what the encoder reads and what each of its layers gives stand side by side in each
+    state, instead of what the last layer gives alone. Of pretrained encoders the last layer knows
+    most of what it was trained for, and earlier ones often more of the text."""
     pooler: bool = False
     """Whether that vector goes through a layer of its own first, tanh(W v + b), as in BERT."""
     dropout: Share = 0.0
     """On that vector."""
     smoothing: Share = 0.0
     """Label smoothing: this much of the probability is spread over the labels."""
+    linear_probe: Weight = 0.0
+    """Begin as a regression on what the parts before give when training begins, with this weight of
+    ‖W‖²; 0: by chance. For parts that are pretrained."""
 
 
 def mixed(labels: Int[Tensor, "B"], share: Float[Tensor, "B"], count: int) -> Float[Tensor, "B C"]:

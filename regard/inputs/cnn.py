@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from regard.errors import RecipeError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
+from regard.layers.filters import Filters
 from regard.layers.linear import Linear
 from regard.layers.probe import probe
 from regard.recipe.values import Depth, Range, Share, Widths
@@ -31,6 +32,9 @@ class Config:
     groups: Annotated[int, Range(1, 1024)] = 8
     """Channels are normalised in so many groups (Wu and He 2018): each picture by itself, so that
     no prediction depends on the batch, and nothing has to be remembered."""
+    norm: bool = False
+    """Whether the vector of each place is normalised (Ba et al. 2016), for decoders that look at
+    the grid; docs/captions.md has what it was worth there."""
     position: bool = False
     """Whether every place of the grid has a vector of its own, that is learnt and added."""
     dropout: Share = 0.0
@@ -59,28 +63,21 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int, groups: int) -> None:
         super().__init__()
-        self.first = _filters(inputs, outputs, 3, stride)
-        self.second = _filters(outputs, outputs, 3)
+        self.first = Filters(inputs, outputs, 3, stride)
+        self.second = Filters(outputs, outputs, 3)
         self.first_norm = nn.GroupNorm(groups, outputs)
         self.second_norm = nn.GroupNorm(groups, outputs)
-        nn.init.zeros_(self.second_norm.weight)  # a block begins as its shortcut
         same = stride == 1 and inputs == outputs
-        self.shortcut = nn.Identity() if same else _filters(inputs, outputs, 1, stride)
+        self.shortcut = nn.Identity() if same else Filters(inputs, outputs, 1, stride)
 
     def forward(self, x: Float[Tensor, "B I Y X"]) -> Float[Tensor, "B O Y2 X2"]:
         y = F.relu(self.first_norm(self.first(x)))
         return F.relu(self.shortcut(x) + self.second_norm(self.second(y)))
 
 
-def _filters(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-    made = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
-    nn.init.kaiming_normal_(made.weight, nonlinearity="relu")
-    return made
-
-
 class Input(nn.Module):
-    """x_n = W g_n + b (+ p_n), where g_n is the last stage's vector at place n of the grid, row by
-    row of the picture."""
+    """x_n = [norm](W g_n + b) (+ p_n), where g_n is the last stage's vector at place n of the grid,
+    row by row of the picture."""
 
     def __init__(
         self, config: Config, size: FieldSize, dim: int, *, shared: Embedding | None, scale: bool
@@ -88,7 +85,7 @@ class Input(nn.Module):
         super().__init__()
         self.field, self.grid = size.name, config.grid(size)
         first, near = config.widths[0], 3 if config.stem < 3 else 7
-        self.stem = _filters(size["channels"], first, near, config.stem)
+        self.stem = Filters(size["channels"], first, near, config.stem)
         self.norm = nn.GroupNorm(config.groups, first)
         self.stages = nn.ModuleList()
         before = first
@@ -100,6 +97,7 @@ class Input(nn.Module):
                 before = width
             self.stages.append(nn.Sequential(*blocks))
         self.project = Linear(before, dim)
+        self.states_norm = nn.LayerNorm(dim) if config.norm else nn.Identity()
         self.position: nn.Parameter | None = None
         if config.position:
             self.position = nn.Parameter(torch.empty(math.prod(self.grid), dim))
@@ -113,7 +111,7 @@ class Input(nn.Module):
         x = probe("input.stem", x)
         for number, stage in enumerate(self.stages):
             x = probe(f"input.stage.{number}", stage(x))
-        states = self.project(x.flatten(2).transpose(1, 2))  # (B, N, D)
+        states = self.states_norm(self.project(x.flatten(2).transpose(1, 2)))  # (B, N, D)
         if self.position is not None:
             states = states + self.position
         mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)

@@ -25,7 +25,7 @@ from regard.model import Model
 from regard.types import Batch, Sequence, float64
 
 Function = Callable[[Float[Tensor, "N L D"]], Float[Tensor, "N"]]
-TOLERANCE, MOST = 0.01, 48
+TOLERANCE, MOST = 0.01, 64
 """Relative error that is aimed at, and the number of intervals at which no more are halved."""
 
 

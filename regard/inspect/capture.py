@@ -90,11 +90,12 @@ class Seen(Mapping[str, Tensor]):
 
         Each layer's states go through the last normalisation and the head, those of a model
         without decoder also through the head's pooling, which wants the mask of the input. Empty
-        for recurrent models, whose layers do not add to one stream that the head could read.
+        for recurrent models, whose layers do not add to one stream that the head could read, and
+        where the head reads all layers at once.
         """
         part = "decoder" if self.model.decoder is not None else "encoder"
         norm = submodule(self.model, f"{part}.norm")
-        if norm is None:
+        if norm is None or self.model.all_layers:
             return {}
         head = self.model.head
         pool = head.pool if isinstance(head, Pools) else None

@@ -37,6 +37,7 @@ SCRIPTS = (
     "layers.js", "vectors.js", "senses.js", "picture.js", "sound.js", "main.js",
 )  # fmt: skip
 """In the order in which they stand in the page."""
+STYLES = ("base.css", "style.css")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +159,16 @@ def search(run: Run, options: Options) -> Part:
     return Part("beam", replace(chosen.config, **known))
 
 
+def packed(report: Report) -> tuple[dict[str, Any], dict[int, str]]:
+    """What the page reads: a tree of plain values, and the blocks of its arrays by number."""
+    texts, levels = report.blocks.packed()
+    return {"runs": report.runs, "texts": report.texts, "levels": levels}, texts
+
+
 def page(report: Report) -> str:
     """The whole page."""
-    texts, levels = report.blocks.packed()
-    content = {"runs": report.runs, "texts": report.texts, "levels": levels}
-    style = _file("style.css")
+    content, texts = packed(report)
+    style = "".join(map(_file, STYLES))
     scripts = [_file(name) for name in SCRIPTS]
     policy = (
         f"default-src 'none'; img-src data:; media-src data:; base-uri 'none'; form-action 'none'; "

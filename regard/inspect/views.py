@@ -23,6 +23,7 @@ from regard.layers.crf import CRF
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.runs import Run
+from regard.search.ctc import BLANK
 from regard.tasks import Looks, Task
 from regard.types import Splits
 
@@ -35,7 +36,7 @@ CHANCES = 64
 """With at most so many labels, the probability of each is shown for each place."""
 ATTRIBUTED, STEPS = 64, 16
 """Outputs up to this length are attributed; each token costs some passes over the whole text. Of
-numbers, of which neighbours are alike, this many steps are."""
+numbers, of which neighbours are alike, and of what is heard, this many steps are."""
 STATES = 2**21
 """Numbers of hidden states that a page shows at most; beyond, only their norms."""
 
@@ -293,12 +294,7 @@ def gradient(model: Model, reading: Reading) -> list[View]:
 
 def attributions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
     """How much each token that was read has to do with each that was said."""
-    count = len(reading.said)
-    if reading.numbers is not None:
-        places = sorted({round(n * (count - 1) / (STEPS - 1)) for n in range(STEPS)})
-    elif count <= ATTRIBUTED:
-        places = list(range(count))
-    else:
+    if not (places := attributed(reading)):
         return None
     found = [
         attribute(model, reading.batch, place, reading.symbols[place], reading.measure)
@@ -311,6 +307,17 @@ def attributions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
         "totals": [a.value for a in found],
         "errors": [a.error for a in found],
     }
+
+
+def attributed(reading: Reading) -> list[int]:
+    """The places that are worth their time: none of an output that is too long."""
+    every = list(range(len(reading.said)))
+    if reading.heard:  # most positions of a sound say nothing, or what was said before
+        pairs = enumerate(zip([BLANK, *reading.symbols], reading.symbols, strict=False))
+        every = [n for n, (before, now) in pairs if now not in (before, BLANK)]
+    elif reading.numbers is None:
+        return every if len(every) <= ATTRIBUTED else []
+    return sorted({every[round(n * (len(every) - 1) / (STEPS - 1))] for n in range(STEPS)})
 
 
 def lens(seen: Seen, reading: Reading) -> View | None:

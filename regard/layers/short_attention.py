@@ -10,7 +10,8 @@ products, and the softmax a few passes over them. The equations are those of `at
 
 Queries, keys and values come side by side, as one projection makes them, so each is moved once
 on its way in, and its gradient once on its way out. exp is 2 to the power of a score in base 2:
-PyTorch's exp2 is the faster one.
+PyTorch's exp2 is the faster one. Where they come in bfloat16, from a layer that learns with it, the
+products take it as it is and the softmax is in float32.
 """
 
 import math
@@ -25,6 +26,8 @@ LONGEST = 128
 """Up to this many keys it is faster than the general kernel."""
 FEW = 4
 """Up to so many sentences the general kernel's one call is faster, where nothing is learnt."""
+NARROW = 16
+"""From so many keys on products of bfloat16 are faster than those of float32, casts included."""
 HIDDEN = -1e30
 """Added to the score of what may not be seen: its weight is exactly zero beside any that may."""
 LOG2E = 1 / math.log(2)
@@ -95,11 +98,13 @@ def hide(mask: Tensor) -> Tensor:
     return torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, HIDDEN)
 
 
-def _apart(packed: Float[Tensor, "B T Q"], parts: int, heads: int) -> list[Tensor]:
-    """(B, T, parts · H · K) as `parts` tensors (B · H, T, K), in float32."""
+def _apart(
+    packed: Float[Tensor, "B T Q"], parts: int, heads: int, dtype: torch.dtype = torch.float32
+) -> list[Tensor]:
+    """(B, T, parts · H · K) as `parts` tensors (B · H, T, K)."""
     batch, length, _ = packed.shape
     split = packed.view(batch, length, parts, heads, -1).permute(2, 0, 3, 1, 4)
-    apart = split.to(torch.float32, memory_format=torch.contiguous_format)
+    apart = split.to(dtype, memory_format=torch.contiguous_format)
     return list(apart.reshape(parts, batch * heads, length, -1).unbind(0))
 
 
@@ -116,10 +121,13 @@ def _together(
 def _weights(
     q: Float[Tensor, "BH T K"], k: Float[Tensor, "BH S K"], heads: int, bias: Tensor | None
 ) -> Float[Tensor, "BH T S"]:
-    """A."""
-    weights = q.new_empty(len(q), q.shape[1], k.shape[1])
+    """A, in float32."""
     scale = LOG2E / math.sqrt(q.shape[2])
-    torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
+    if q.dtype == torch.float32:
+        weights = q.new_empty(len(q), q.shape[1], k.shape[1])
+        torch.baddbmm(weights, q, k.transpose(1, 2), beta=0, alpha=scale, out=weights)
+    else:
+        weights = torch.bmm(q, k.transpose(1, 2)).float().mul_(scale)
     if bias is not None:
         weights.view(-1, heads, *weights.shape[1:]).add_(bias)
     # Where nothing may be seen, all scores are below this floor: the weights, and Z, are zero.
@@ -140,26 +148,27 @@ class _Attention(torch.autograd.Function):
         bias: Tensor | None,
     ) -> Float[Tensor, "B T D"]:
         if key is None or value is None:
-            q, k, v = _apart(x, 3, heads)
+            narrow = x.dtype == torch.bfloat16 and x.shape[1] >= NARROW
+            q, k, v = _apart(x, 3, heads, torch.bfloat16 if narrow else torch.float32)
         else:
             (q,) = _apart(x, 1, heads)
             k, v = (each.reshape(len(q), -1, q.shape[2]) for each in (key, value))
         batch = len(x)
-        weights = _weights(q, k, heads, bias)
+        weights = _weights(q, k, heads, bias).to(q.dtype)
         ctx.save_for_backward(q, k, v, weights)
         ctx.shape, ctx.dtype = (batch, heads), x.dtype
         ctx.alone = key is None
-        return _together(torch.bmm(weights, v)[None], batch, heads, torch.float32)
+        return _together(torch.bmm(weights, v)[None], batch, heads, q.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B T D"]) -> tuple[Tensor | None, ...]:
         q, k, v, weights = ctx.saved_tensors
         batch, heads = ctx.shape
-        (z,) = _apart(grad, 1, heads)
-        scores = torch.bmm(z, v.transpose(1, 2)).mul_(weights)
+        (z,) = _apart(grad, 1, heads, q.dtype)
+        scores = torch.bmm(z, v.transpose(1, 2)).float().mul_(weights)
         scores.addcmul_(weights, scores.sum(-1, keepdim=True), value=-1)
-        scores.mul_(1 / math.sqrt(q.shape[2]))
+        scores = scores.mul_(1 / math.sqrt(q.shape[2])).to(q.dtype)
         asked = q.new_empty(3 if ctx.alone else 1, *q.shape)
         by_key, by_value = (asked[1], asked[2]) if ctx.alone else k.new_empty(2, *k.shape)
         torch.bmm(scores, k, out=asked[0])

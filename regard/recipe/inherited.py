@@ -37,8 +37,8 @@ OWN = ("data", "held_out")
 """Sections that are never taken over: each recipe has data of its own."""
 HOLDING = "pretrained"
 """The kind of an input that reads by another run."""
-BEGUN = ("vectors", "naive_bayes")
-"""Keys of an input that say how its vectors begin, unless another run gives them."""
+BEGUN = ("vectors", "naive_bayes", "linear_probe")
+"""Keys of a part that say how its weights begin, unless another run gives them."""
 FREE = ("joint", "bpe_dropout")
 """Keys of the tokenizer that do not change what its tokens are."""
 EDGES = 2

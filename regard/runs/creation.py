@@ -24,7 +24,7 @@ from regard.recipe import checked, config
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import naive_bayes, preparing, transfer
+from regard.runs import linear_probe, naive_bayes, preparing, transfer
 from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
 
@@ -54,6 +54,7 @@ def create(
             transfer.check_whole(recipe, base, fields)
         transfer.check(recipe)
         naive_bayes.check(recipe.model)
+        linear_probe.check(recipe.model)
         device.check(recipe.train)
     made = [new for new in (folder, *folder.parents) if not new.exists()]
     made = made or [folder] * (folder / preparing.NAME).exists()

@@ -4,15 +4,17 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from regard.data import vectors
 from regard.errors import UserError, advised
+from regard.inputs import tokens
 from regard.layers.allocator import bound_caches, keep_pages
 from regard.model import Model, build
-from regard.runs import naive_bayes, preparing, transfer
+from regard.recipe.parts import Part
+from regard.runs import linear_probe, naive_bayes, preparing, transfer
 from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
@@ -102,8 +104,8 @@ def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, 
 
 
 def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
-    """Pretrained vectors, counts and another run's weights for a new model, where the recipe or the
-    run has them."""
+    """Pretrained vectors, counts, another run's weights and a probe of them for a new model, where
+    the recipe or the run has them."""
     config, start = run.recipe.model, Checkpoint(run.folder / "start")
     given = start.folder.is_dir()
     if not given and (named := transfer.begins_with(config)):
@@ -119,6 +121,8 @@ def _initialise(run: Run, task: Task, model: Model, callbacks: Iterable[Callback
         if fault := start.fault():
             raise UserError(f"{start.folder}: {fault}. {manifest.MADE}")
         checkpoint.put_weights(model, start.weights(), str(start.folder), names)
+    if weight := linear_probe.penalty(config):
+        linear_probe.begin(model, task.batches(run.recipe.seed), weight)
 
 
 def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callback]) -> None:
@@ -127,7 +131,11 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
         path, embedding, words = begins
         kept = run.folder / VECTORS
         found = kept if kept.is_file() else Path(path)  # older runs did not keep them
-        text = vectors.put(embedding.weight, embedding.factor, found, words, name=path)
+        reads = cast(Part, run.recipe.model.input).config
+        scaled = isinstance(reads, tokens.Config) and reads.scaled_vectors
+        text = vectors.put(
+            embedding.weight, embedding.factor, found, words, scaled=scaled, name=path
+        )
         tell(callbacks, {"kind": "warning", "text": text})
 
 

@@ -117,6 +117,10 @@ class Sentence(ABC):
         """Whether it reaches its cap by the next token."""
         return self.age + 1 >= self.cap
 
+    def give_up(self) -> None:
+        """Nobody waits for it: the next token is its last."""
+        self.cap = min(self.cap, self.age + 1)
+
     def widen(self, width: int) -> None:
         """Its one hypothesis becomes several."""
         self.tokens, self.nodes = self.tokens * width, self.nodes * width

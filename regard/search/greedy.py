@@ -1,6 +1,6 @@
 """Greedy search: always the most probable next token."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import fsum, isfinite
@@ -54,23 +54,23 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
     """The same step by step."""
 
     def choose(log_probs: Float[Tensor, "B W V"], frontier: Frontier[Texts]) -> Int[Tensor, "B W"]:
-        return penalised(log_probs, frontier, config.repetition_penalty).argmax(-1)
+        return penalised(log_probs, frontier.working, config.repetition_penalty).argmax(-1)
 
     return walk(step, state, request, choose, config.min_length)
 
 
 def penalised(
-    log_probs: Float[Tensor, "B W V"], frontier: "Frontier[Texts]", penalty: float
+    log_probs: Float[Tensor, "B W V"], texts: "Sequence[Texts]", penalty: float
 ) -> Float[Tensor, "B W V"]:
     """log p, times the penalty for tokens that the hypothesis has read or written (Keskar et al.
     2019, section 4.1, for log p instead of logits, which are known up to a sum only)."""
     if penalty == 1.0:
         return log_probs
     width, found = log_probs.shape[1], log_probs.clone()
-    for text, rows in zip(frontier.working, found, strict=True):
+    for text, rows in zip(texts, found, strict=True):
         for row, (written, _) in zip(rows, text.written[:width], strict=True):
-            seen = frontier.tensor(sorted({*text.context, *written} - {text.end}), torch.long)
-            row[seen] *= penalty
+            seen = sorted({*text.context, *written} - {text.end})
+            row[torch.tensor(seen, dtype=torch.long, device=row.device)] *= penalty
     return found
 
 

@@ -63,7 +63,7 @@ def steps(step: Step, state: DecoderState, request: Request, config: Config) -> 
         number, age = torch.tensor(keys, device=place)[:, None].unbind(2)  # (B, 1)
         sample = torch.arange(log_probs.shape[1], device=place)
         chance = uniform(config.seed, number, sample, age)
-        said = penalised(log_probs, frontier, config.repetition_penalty)
+        said = penalised(log_probs, frontier.working, config.repetition_penalty)
         return draw(distribution(said, config), chance).to(log_probs.device)
 
     return walk(step, state, request, choose, config.min_length, config.samples)
@@ -110,7 +110,10 @@ def draw(probs: Float64[Tensor, "B W V"], chance: Float64[Tensor, "B W"]) -> Int
 
 
 def uniform(
-    seed: int, number: Int[Tensor, "B 1"], sample: Int[Tensor, "W"], time: int | Int[Tensor, "B 1"]
+    seed: int | Int[Tensor, "B 1"],
+    number: Int[Tensor, "B 1"],
+    sample: Int[Tensor, "W"],
+    time: int | Int[Tensor, "B 1"],
 ) -> Float64[Tensor, "B W"]:
     """A number in [0, 1) that is a pure function of its four arguments.
 

@@ -57,7 +57,10 @@ def draft(asked: Asked, base: Path, task: str, reader: str, share: float) -> Dra
             Section("data", tuple(data)),
             *held_out(files, "the same picture stays in one part", share),
             Section("source", (Key("kind", "image"), Key("size", [side, side]))),
-            Section(reader, (Key("kind", "cnn"), Key("stem", stem), Key("position", True))),
+            Section(
+                reader,
+                (Key("kind", "cnn"), Key("stem", stem), Key("norm", True), Key("position", True)),
+            ),
             Section("train", (Key("epochs", epochs, "times through the data"),)),
         ],
         reference=["unknown before it is trained (every kind of picture differs)"],

@@ -7,6 +7,7 @@ from regard.data.passages import EDGES
 from regard.data.tokenizer_training import APART
 from regard.errors import RecipeError
 from regard.fields import Field
+from regard.heads import labels
 from regard.inputs import Counted, FixedLength
 from regard.layers.position import TABLES
 from regard.recipe.config import Recipe
@@ -24,11 +25,16 @@ def check_head(recipe: Recipe, predicts: str) -> None:
 
 
 def check_counting(recipe: Recipe, kind: str) -> None:
-    """What is counted of labels is counted of one for each text."""
+    """What is counted of labels, or fitted to them, has one for each text."""
     reads = recipe.model.input.config
     if isinstance(reads, Counted) and reads.naive_bayes and kind != "one":
         raise RecipeError(
             f"model.input.naive_bayes: it is for labels.kind = 'one', not {kind!r}: leave it out"
+        )
+    head = recipe.model.head.config
+    if isinstance(head, labels.Config) and head.linear_probe and kind != "one":
+        raise RecipeError(
+            f"model.head.linear_probe: it is for labels.kind = 'one', not {kind!r}: leave it out"
         )
 
 

@@ -14,6 +14,7 @@ from regard import plots
 from regard.data import batching, files, tokenizers
 from regard.data.held_out import ByLabel
 from regard.data.readers import Policy, Report
+from regard.decoding import pooled
 from regard.decoding.prediction import scored
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
@@ -128,8 +129,7 @@ class Task(FolderTask):
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(label | text)."""
-        memory = model.encode(batch)
-        assert memory is not None
+        memory = pooled.memory(model, batch)
         head: Any = model.head
         by = None if self._weights is None else torch.tensor(self._weights, device=model.device)
         return head.loss(memory.states, self._targets(batch), memory.mask, by), None

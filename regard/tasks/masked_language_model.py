@@ -74,6 +74,11 @@ def check(recipe: Recipe) -> None:
     if config.windows.length <= passages.EDGES:
         raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
     config.held_out.check(config.data)
+    if config.masking.subsample and config.tokenizer.kind != "word":
+        raise RecipeError(
+            "masking.subsample: only words stand in the order of their frequency: "
+            "set tokenizer.kind = 'word', or leave it out"
+        )
     check_head(recipe, "masked tokens")
     _check_pairs(recipe)
     length = config.windows.length

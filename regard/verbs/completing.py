@@ -4,6 +4,7 @@ signatures. All that they need stands in them: a Tab starts no Python."""
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -41,6 +42,9 @@ def _arguments(verb: Callable[..., None]) -> Iterator[Argument]:
         if parameter.name == "overrides":
             continue
         plain, literal = _type(parameter.annotation)
+        if is_dataclass(plain):  # each of its fields is an option
+            yield from _fields(name, plain)
+            continue
         in_place = parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
         renamed = _renamed(parameter.annotation) or parameter.name
         option = "" if in_place else f"--{renamed.replace('_', '-')}"
@@ -59,6 +63,16 @@ def _arguments(verb: Callable[..., None]) -> Iterator[Argument]:
             kind = "file"
         help_ = helps.get(parameter.name, "")
         yield Argument(name, option, typing.cast(Any, kind), words, help_)
+
+
+def _fields(verb: str, settings: Any) -> Iterator[Argument]:
+    """The options that a verb has from a class of settings."""
+    for field, hint in typing.get_type_hints(settings, include_extras=True).items():
+        plain, literal = _type(hint)
+        kinds_of = {bool: "flag", Path: "file"}
+        kind = "words" if literal else kinds_of.get(plain, "other")
+        option = f"--{field.replace('_', '-')}"
+        yield Argument(verb, option, typing.cast(Any, kind), literal, "")
 
 
 def _type(hint: Any) -> tuple[Any, tuple[str, ...]]:

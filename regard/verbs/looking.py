@@ -7,7 +7,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from regard.console import streams
 from regard.errors import RecipeError, UserError
-from regard.verbs import vectors
+from regard.verbs import serving, vectors
 from regard.verbs.common import (
     Checkpoint,
     Device,
@@ -40,6 +40,8 @@ def inspect(
     target: Maybe[str] = None,
     length: int = 20,
     beams: Maybe[int] = None,
+    live: Flag = False,
+    port: int = 8000,
     png: Maybe[Path] = None,
     svg: Maybe[Path] = None,
     checkpoint: Checkpoint = "final",
@@ -62,6 +64,7 @@ def inspect(
       regard inspect runs/mine "a dog runs ." --replay
       regard inspect runs/mine --with runs/other "a dog runs ."
       regard inspect runs/mine --heads
+      regard inspect runs/mine "a dog runs ." --live
       regard inspect runs/vectors man:woman actor:actress
       regard inspect runs/bert --word bank "the bank of the river" "the bank lends money"
 
@@ -79,12 +82,21 @@ def inspect(
         target: Take this for the output, instead of what the model would say.
         length: Tokens that a language model goes on for.
         beams: Hypotheses that beam search keeps.
+        live: Serve the page instead of writing it: inputs are changed in it, heads switched off.
+        port: Where the live page is served, on this machine alone.
         png: A folder for the views as PNG pictures.
         svg: A folder for the views as SVG pictures.
         json: The names of the files written, as JSON on stdout.
     """
     if is_vectors(run):
         vectors.inspect(run, texts, output, png, svg, as_json=json)
+        return
+    if live:
+        if len(texts) > 1 or compare or replay:
+            raise UserError("inspect --live: one run and at most one text; more in the page itself")
+        add_parts(parts)
+        own_process()
+        serving.inside(run, texts[0] if texts else "", checkpoint, device, port)
         return
     from regard.inspect import pictures, report
     from regard.inspect.survey import survey

@@ -25,6 +25,7 @@ CHROMIUM = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium") or ""
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
+    "--use-fake-device-for-media-stream",
 ]  # fmt: skip
 SLOW = pytest.mark.skipif(
     os.environ.get("REGARD_PAGES") != "full", reason="every view of every task: make pages"

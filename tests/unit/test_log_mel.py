@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import soxr
 
 from regard.data import log_mel
 from regard.errors import RecipeError
@@ -70,3 +71,24 @@ def test_impossible_bands_are_refused():
         log_mel.Config(rate=8000, high=5000)
     with pytest.raises(RecipeError, match=r"hop: 0\.05 s leaves out sound"):
         log_mel.Config(hop=0.05)
+
+
+def test_speed_is_that_of_a_resampled_sound():
+    """The same frames as those of samples that soxr has made for a sound that is played faster."""
+    config = log_mel.Config(rate=8000, mels=23, high=3400)
+    time = np.arange(8000) / 8000
+    x = np.sin(2 * np.pi * (200 + 600 * time) * time).astype(np.float32) + noise(8000) * 0.01
+    for speed in (0.9, 1.1):
+        slow = log_mel.log_mel(soxr.resample(x, 8000 * speed, 8000), config)
+        found = log_mel.log_mel(x, config, speed)
+        assert abs(len(found) - 100 / speed) <= 1 and abs(len(slow) - len(found)) <= 1
+        apart = np.abs(slow[5:80] - found[5:80])
+        assert np.median(apart) < 0.1 and found.std() > 2
+
+
+def test_sounds_together_have_the_frames_of_each():
+    config, sounds = log_mel.Config(rate=8000, mels=7), [noise(900), noise(2000), noise(1500)]
+    speeds = [1.0, 1.2, 1.0]
+    together = log_mel.of_many(sounds, config, speeds)
+    for found, x, speed in zip(together, sounds, speeds, strict=True):
+        assert np.allclose(found, log_mel.log_mel(x, config, speed), atol=1e-4)

@@ -73,6 +73,64 @@ def test_eight_of_ten_become_the_mask_one_another_token_and_one_stays():
     assert said.min() >= 4  # no special token but the mask
 
 
+def test_half_of_a_text_is_hidden_in_rows():
+    """Of 200 tokens in rows of 20: neighbours are hidden together but at the edges of rows."""
+    field = fitted(spans=1.0, span=20)
+    for seed in range(20):
+        places, _, predicted = field.drawn_rows(np.full(200, 7), np.random.default_rng(seed))
+        hidden = np.zeros(202, int)
+        hidden[places + 1] = 1
+        starts, ends = (np.flatnonzero(np.diff(hidden) == way) for way in (1, -1))
+        assert 100 <= len(places) <= 120  # six of eleven rows, two of which have 20 together
+        inner = (starts > 0) & (ends < 200)
+        assert ((ends - starts)[inner] % 20 == 0).all()
+        assert predicted.tolist() == places.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 19])
+def test_a_text_that_is_shorter_than_a_row_is_not_hidden_whole(size: int):
+    field = fitted(spans=1.0, span=20)
+    for seed in range(20):
+        places, *_ = field.drawn_rows(np.full(size, 7), np.random.default_rng(seed))
+        assert 1 <= len(places) <= max(1, size - 1)
+
+
+def test_frequent_words_of_a_row_are_seldom_predicted_but_hidden_all_the_same():
+    """Of rank r among V words: √(t r ln(V + 1)), by Zipf's law; one of a text at least."""
+    field = fitted(spans=1.0, subsample=0.01)
+    first, words = int(np.flatnonzero(field.ordinary)[0]), int(field.ordinary.sum())
+    for rank in (1, 4):
+        tokens = np.full(40_000, first + rank - 1)
+        places, _, predicted = field.drawn_rows(tokens, np.random.default_rng(rank))
+        wanted = np.sqrt(0.01 * rank * np.log(words + 1))
+        assert len(predicted) / len(places) == pytest.approx(wanted, abs=0.015)
+    alone = field.drawn_rows(np.array([first]), np.random.default_rng(1))
+    assert alone[2].tolist() == [0]
+
+
+def test_rows_are_hidden_while_a_model_learns_and_in_so_many_texts():
+    field = fitted(fraction=0.1, masked=1.0, random=0.0, spans=0.25)
+    rows = [{"source": np.full(100, 7)}] * 400
+    hidden = {
+        learning: (
+            collate([field], rows, range(400), Draw(learning=learning))["source"] == field.mask
+        ).sum(1)
+        for learning in (False, True)
+    }
+    assert (hidden[False] == 10).all()
+    long = hidden[True] > 10
+    assert (hidden[True][~long] == 10).all() and (hidden[True][long] >= 40).all()
+    assert abs(long.double().mean().item() - 0.25) < 0.1  # five deviations
+
+
+def test_a_batch_hides_more_than_it_predicts():
+    field = fitted(masked=1.0, random=0.0, spans=1.0, subsample=0.001)
+    batch = collate([field], field.encode(TEXTS), [0, 1, 2], Draw(learning=True))
+    hidden = (batch["source"] == field.mask).sum()
+    assert 3 <= batch["source_masked"].sum() == field.targets(batch.tensors) < hidden
+    assert (batch["source"][batch["source_masked"]] == field.mask).all()
+
+
 def test_special_tokens_are_never_hidden():
     field = fitted(fraction=1.0)
     by = field.tokenizer

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.errors import RecipeError
 from regard.inputs import cnn, patches
+from regard.layers.filters import Filters
 from regard.types import Batch, FieldSize
 
 SIZE = FieldSize("image", {"height": 6, "width": 10, "channels": 3})
@@ -74,10 +75,37 @@ def test_a_grid_of_features():
     assert made.names(batch())[-1] == "3,5"
 
 
-def test_a_block_begins_as_its_shortcut():
+def test_every_place_of_a_grid_may_be_normalised():
+    """Mean 0 and variance 1 over the dimensions of a place."""
+    config = cnn.Config(widths=(4, 8), groups=2, norm=True)
+    made = cnn.Input(config, SIZE, 7, shared=None, scale=False).eval()
+    found = made(batch()).states
+    torch.testing.assert_close(found.mean(-1), torch.zeros(2, 15), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.std(-1, correction=0), torch.ones(2, 15), atol=1e-3, rtol=0)
+
+
+def test_a_block_begins_with_both_of_its_ways():
+    """A block whose second way begins at zero learns shapes several times as slowly."""
     block = cnn.Block(4, 4, 1, 2)
     x = torch.randn(1, 4, 5, 3)
-    torch.testing.assert_close(block(x), F.relu(x))
+    beside = block.second_norm(block.second(F.relu(block.first_norm(block.first(x)))))
+    torch.testing.assert_close(block(x), F.relu(x + beside))
+    assert beside.std() > 0.5
+
+
+def test_filters_learn_in_bfloat16_and_predict_in_float32():
+    torch.manual_seed(3)
+    made = Filters(3, 5, 3, stride=2)
+    x = torch.randn(2, 3, 7, 11)
+    exact = F.conv2d(x, made.weight, None, 2, 1)
+    torch.testing.assert_close(made(x), exact)
+    made.precision = torch.bfloat16
+    narrow = made(x)
+    assert narrow.dtype == torch.bfloat16
+    torch.testing.assert_close(narrow.float(), exact, rtol=0.02, atol=0.03)
+    narrow.sum().backward()
+    assert made.weight.grad is not None and made.weight.grad.dtype == torch.float32
+    torch.testing.assert_close(made.eval()(x), exact)
 
 
 @pytest.mark.parametrize("stem", [1, 2, 4])

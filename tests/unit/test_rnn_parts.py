@@ -145,6 +145,7 @@ def test_the_summary_counts_real_positions_alone() -> None:
     assert summarise(memory, "last").tolist() == [[6.0], [4.0]]
     assert summarise(memory, "ends").tolist() == [[3.5], [4.0]]
     assert summarise(memory, "mean").tolist() == [[3.0], [4.0]]
+    assert summarise(memory, "max").tolist() == [[6.0], [4.0]]
 
 
 def test_scores_by_hand() -> None:

@@ -5,7 +5,14 @@ import torch
 
 from regard.layers.attention import MultiHeadAttention, attention, causal_mask
 from regard.layers.probe import watch
-from regard.layers.short_attention import LONGEST, cross_attention, hide, self_attention, suits
+from regard.layers.short_attention import (
+    LONGEST,
+    NARROW,
+    cross_attention,
+    hide,
+    self_attention,
+    suits,
+)
 
 BATCH, HEADS, TARGET, SOURCE, DIM = 5, 3, 7, 11, 13  # DIM is that of a head
 
@@ -96,3 +103,16 @@ def test_watched_and_unwatched_agree_on_both_sides_of_the_border(length):
     with watch(lambda name, value: value):
         plain, _ = layer(x, None, causal=True)
     torch.testing.assert_close(quick, plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_products_of_bfloat16(causal):
+    length = NARROW + 3
+    packed = torch.randn(BATCH, length, 3 * HEADS * DIM)
+    mask = causal_mask(length, length, packed.device) if causal else None
+    bias = None if mask is None else hide(mask)
+    exact = gradients(lambda x: self_attention(x, HEADS, bias), packed)
+    found = gradients(lambda x: self_attention(x.bfloat16(), HEADS, bias).float(), packed)
+    for a, b in zip(found, exact, strict=True):
+        assert (a - b).norm() < 0.015 * b.norm()
+    assert self_attention(packed.bfloat16().requires_grad_(), HEADS, bias).dtype == torch.bfloat16

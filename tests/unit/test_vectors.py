@@ -43,6 +43,19 @@ def test_a_scaled_embedding_gives_the_vectors_of_the_file(tmp_path, tokenizer):
     assert (4 * weight[4]).tolist() == [1, 2, 3]
 
 
+def test_vectors_that_are_scaled_have_a_deviation_of_one_and_the_same_directions(
+    tmp_path, tokenizer
+):
+    path = tmp_path / "vectors.txt"
+    path.write_text(GLOVE)
+    weight = torch.zeros(len(tokenizer), 3)
+    vectors.put(weight, 4.0, path, tokenizer, scaled=True)
+    read = 4 * weight[[4, 5, 6]]  # the, dog, Paris
+    torch.testing.assert_close(read.std(correction=0), torch.tensor(1.0))
+    raw = torch.tensor([[1.0, 2, 3], [4, 5, 6], [0.5, 0.5, 0.5]])
+    torch.testing.assert_close(read, raw / raw.std(correction=0))
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

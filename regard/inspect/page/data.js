@@ -112,6 +112,8 @@
     return /^-0\.?0*$/.test(text) ? text.slice(1) : text; // nothing is minus zero
   };
 
+  regard.percent = (p) => (p > 0 && p < 0.0005 ? "< 0.1 %" : p < 1 && p > 0.9995 ? "> 99.9 %" : `${(100 * p).toFixed(1)} %`);
+
   // A choice that several views share; a view that has left the page is forgotten.
   regard.store = (start) => {
     const value = { ...start };

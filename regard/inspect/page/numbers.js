@@ -40,6 +40,8 @@
         svg("text", { x: left + width / 2, y: top + height + 38, "text-anchor": "middle", class: "faint", text: axis.name })));
   }
 
+  regard.panel = panel;
+
   regard.numbers = (reading) => {
     const panels = reading.numbers;
     const room = regard.room();

@@ -29,7 +29,7 @@
     }
     pen.fillStyle = regard.css("ink") || (regard.dark() ? "#ffffff" : "#000000");
     const step = [0.1, 0.2, 0.5, 1, 2, 5, 10].find((each) => (each / seconds) * width > 60) ?? 30;
-    for (let time = 0; time <= seconds; time += step) pen.fillText(`${regard.number(time, 2)} s`, Math.min(width - 16, Math.max(14, (time / seconds) * width)), ABOVE + HIGH + 12);
+    for (let time = 0; time <= seconds; time += step) pen.fillText(`${regard.number(time, 2)} s`, Math.min(width - 20, Math.max(20, (time / seconds) * width)), ABOVE + HIGH + 12);
     canvas.addEventListener("click", (event) => { player.currentTime = (event.offsetX / width) * seconds; player.play(); });
     place.replaceChildren(canvas);
   }

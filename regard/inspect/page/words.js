@@ -3,10 +3,8 @@
 "use strict";
 (() => {
   const regard = (globalThis.regard ??= {});
-  const { make } = regard;
+  const { make, percent } = regard;
   const TAG = /^(?:O|[BIESLUM]-.+)$/;
-  const percent = (p) => (p > 0 && p < 0.0005 ? "< 0.1 %" : p < 1 && p > 0.9995 ? "> 99.9 %" : `${(100 * p).toFixed(1)} %`);
-  regard.percent = percent;
 
   // Spans of tags such as B-PER, I-PER: [{ from, to, type }]; null where the tags are of another kind.
   regard.entities = (reading) => {
