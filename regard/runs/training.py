@@ -1,7 +1,8 @@
 """Training a run, from its newest whole checkpoint to its end."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,15 +23,19 @@ from regard.runs.samples import sampler
 from regard.tasks import Carries, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
+from regard.train.group import Group
 from regard.train.job import Config, Job, make
-from regard.train.log import RECORDS, Callback, Log, tell
+from regard.train.log import RECORDS, Callback, Log, Unlogged, tell
 from regard.train.loop import fit
 from regard.train.prefetch import prefetch
 from regard.train.progress import Clock, Progress
 from regard.types import Carry
 
 
-def new_job(run: Run, task: Task, settings: Config) -> tuple[Job, Model]:
+ALONE = Group()
+
+
+def new_job(run: Run, task: Task, settings: Config, group: Group = ALONE) -> tuple[Job, Model]:
     """What the loop needs to train a run's model from its beginning, and this model. Nothing is
     validated, recorded or saved, unless the job is changed."""
     recipe = run.recipe
@@ -39,44 +44,50 @@ def new_job(run: Run, task: Task, settings: Config) -> tuple[Job, Model]:
     with recipe.place.located():
         model = build(recipe.model, task.sizes).to(settings.device)
     batches = task.batches(recipe.seed)
-    job = make(model, task.loss, batches, settings, seed=recipe.seed, dim=recipe.model.dim)
-    return job, model
+    job = make(
+        model, task.loss, batches, settings, seed=recipe.seed, dim=recipe.model.dim, group=group
+    )
+    carried = isinstance(task, Carries) and bool(task.carried(model))
+    return replace(job, carried=carried), model
 
 
 def train(
     run: Run,
     callbacks: Iterable[Callback] = (),
     tick: Callable[[Progress], None] = lambda progress: None,
+    group: Group = ALONE,
 ) -> Progress:
-    """Train a run, from its newest whole checkpoint if there is one, to its end."""
+    """Train a run, from its newest whole checkpoint if there is one, to its end. Of a group of
+    processes, rank 0 alone writes, and calls back."""
     manifest.sealed(run.folder, whole=True)
+    if group.rank:
+        return _train(run, [], lambda progress: None, group)
     with lock.held(run.folder):
         preparing.end(run.folder)  # a kill may have come before that
-        return _train(run, list(callbacks), tick)
+        return _train(run, list(callbacks), tick, group)
 
 
-def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]) -> Progress:
+def _train(
+    run: Run, callbacks: list[Callback], tick: Callable[[Progress], None], group: Group
+) -> Progress:
     bound_caches()
     keep_pages()
-    newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
+    newest, faults = _newest(run, group)
     before, task = run.last_start(newest), run.task
-    settings: Config = device.settle(run.recipe.train, before)
-    job, model = new_job(run, task, settings)
+    settings = _settled(run, before, group)
+    job, model = new_job(run, task, settings, group)
     steps = job.optimizer
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
-    checkpoint.set_aside(run.checkpoints, newest)
     begun = Progress()
     if newest is None:
         clock = Clock(begun)  # what is counted for the first weights is learning, too
-        _initialise(run, task, model, callbacks)
+        _begin(run, task, model, callbacks, group)
         clock.stamp()
     progress, carry = _restore(newest, task, model, steps, begun)
-    prune(run, progress)  # a kill may have come between the last save and this
-    _check_records(run, newest, callbacks)
     batches, sample = prefetch(job.batches, settings.workers), sampler(run.recipe, task, run.folder)
-    with Log(run.folder, progress, callbacks) as log, batches as prefetched:
-        _start(log, progress, before, device.describe(settings))
+    with _log(run, newest, progress, callbacks, group) as log, batches as prefetched:
+        _start(log, progress, before, device.describe(settings, group.size))
         job = replace(
             job,
             batches=prefetched,
@@ -84,17 +95,67 @@ def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]
             sample=lambda: sample(model),
             lower_is_better=lower_is_better(run.recipe),
             record=log.record,
-            save=lambda progress, carry: _save(run, model, steps, progress, carry),
-            rollback=lambda lowered: _roll_back(run, task, model, steps, log, lowered),
+            save=lambda progress, carry: _save(run, model, steps, progress, carry, group),
+            rollback=lambda lowered: _roll_back(run, task, model, steps, log, lowered, group),
             tick=tick,
         )
         progress = fit(job, progress, carry)
-        if progress.finished:
+        if progress.finished and group.rank == 0:
             finish(run, progress, callbacks, model.device)
     return progress
 
 
-def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, Any]) -> None:
+def _newest(run: Run, group: Group) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint, on all ranks that which rank 0 finds, and what is wrong with
+    newer ones, which are set aside."""
+    found, faults = None, list[str]()
+    if group.rank == 0:
+        found, faults = checkpoint.newest(run.checkpoints, resumable=True)
+        checkpoint.set_aside(run.checkpoints, found)
+    return _of_all(run, found, group), faults
+
+
+def _of_all(run: Run, found: Checkpoint | None, group: Group) -> Checkpoint | None:
+    """The checkpoint that rank 0 has found, on all ranks."""
+    update = group.first(found and found.update)
+    return None if update is None else Checkpoint(run.checkpoints / f"{update:08d}")
+
+
+def _settled(run: Run, before: dict[str, Any], group: Group) -> Config:
+    """The section `train` as it is on this machine; of several, in the precision that all have."""
+    settings: Config = device.settle(run.recipe.train, before, group.near, group.size)
+    precisions = set(group.gather(settings.precision))
+    return settings if len(precisions) == 1 else replace(settings, precision="float32")
+
+
+def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback], group: Group) -> None:
+    """The first weights: rank 0 makes them for all."""
+    if group.rank == 0:
+        _initialise(run, task, model, callbacks)
+    group.same_weights(model)
+
+
+@contextmanager
+def _log(
+    run: Run,
+    newest: Checkpoint | None,
+    progress: Progress,
+    callbacks: list[Callback],
+    group: Group,
+) -> Iterator[Log | Unlogged]:
+    """Where rank 0 records, once what a kill may have left is put in order; the others do not."""
+    if group.rank:
+        yield Unlogged()
+        return
+    prune(run, progress)  # a kill may have come between the last save and this
+    _check_records(run, newest, callbacks)
+    with Log(run.folder, progress, callbacks) as log:
+        yield log
+
+
+def _start(
+    log: Log | Unlogged, progress: Progress, before: dict[str, Any], now: dict[str, Any]
+) -> None:
     """Record what this start decided, where it is new, and say what is no longer as it was."""
     if any(before.get(key) != value for key, value in now.items()):
         text = "; ".join(device.changes(before, now))
@@ -164,11 +225,31 @@ def _restore(
 
 
 def _roll_back(
-    run: Run, task: Task, model: Model, steps: torch.optim.Optimizer, log: Log, lowered: int
+    run: Run,
+    task: Task,
+    model: Model,
+    steps: torch.optim.Optimizer,
+    log: Log | Unlogged,
+    lowered: int,
+    group: Group,
 ) -> tuple[Progress, Carry]:
     """Make all as it was at the last checkpoint that the recipe planned and that was made before
     the trouble, or at the beginning: the same whether or not the run was interrupted since."""
-    found = None
+    found = _of_all(run, None if group.rank else _sound_checkpoint(run), group)
+    steps.state.clear()
+    if found is None:
+        torch.manual_seed(run.recipe.seed)
+        new = build(run.recipe.model, task.sizes)
+        _begin(run, task, new, (), group)
+        checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
+    progress, carry = _restore(found, task, model, steps, Progress())
+    progress.lowered = lowered
+    log.rewind(progress)
+    return progress, carry
+
+
+def _sound_checkpoint(run: Run) -> Checkpoint | None:
+    """The last that the recipe planned and that was made before the trouble; later ones go."""
     for later in reversed(checkpoint.checkpoints(run.checkpoints)):
         if later.fault(resumable=True):
             checkpoint.keep_damaged(later)
@@ -176,19 +257,9 @@ def _roll_back(
         stood = later.standing()
         planned = later.update % run.recipe.train.save_every == 0
         if not stood.refused and (planned or stood.best_update == later.update):
-            found = later
-            break
+            return later
         checkpoint.remove(later.folder)
-    steps.state.clear()
-    if found is None:
-        torch.manual_seed(run.recipe.seed)
-        new = build(run.recipe.model, task.sizes)
-        _initialise(run, task, new, ())
-        checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
-    progress, carry = _restore(found, task, model, steps, Progress())
-    progress.lowered = lowered
-    log.rewind(progress)
-    return progress, carry
+    return None
 
 
 def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Callback]) -> None:
@@ -210,8 +281,15 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
 
 
 def _save(
-    run: Run, model: Model, steps: torch.optim.Optimizer, progress: Progress, carry: Carry
+    run: Run,
+    model: Model,
+    steps: torch.optim.Optimizer,
+    progress: Progress,
+    carry: Carry,
+    group: Group,
 ) -> None:
+    if group.rank:
+        return
     checkpoint.save(
         run.checkpoints / f"{progress.update:08d}",
         checkpoint.weights_of(model),

@@ -23,6 +23,7 @@ from regard.recipe.values import (
 )
 from regard.train import budget, device, optimizer, schedule
 from regard.train.group import Group
+from regard.train.pieces import Pieces
 from regard.train.progress import Progress
 from regard.types import Batch, Batches, Carry, Rated, SparseRows, Terms
 
@@ -45,6 +46,9 @@ class Config:
     """Stop after this many targets, whichever comes first; 0 for no such limit."""
     accumulate: Few = 1
     """Batches for one update; the update is that of the one large batch."""
+    pieces: Few = 1
+    """Into how many parts each batch is cut at least, so that as many processes can share it:
+    dropout is drawn for each part, so that the number of processes then changes nothing."""
     clip: NonNegative = 1.0
     """The gradient is scaled down to this norm if it is larger; 0 leaves it alone."""
     optimizer: optimizer.Config
@@ -95,6 +99,8 @@ class Config:
     bfloat16 where the hardware multiplies it natively."""
     threads: Threads = 0
     """Processor threads; 0 for as many cores as the process may use."""
+    timeout: Annotated[float, Range(0, 10_000, open_low=True)] = 10.0
+    """Minutes after which a process that does not answer the others is given up."""
     allow: tuple[str, ...] = ()
     """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""
 
@@ -144,13 +150,16 @@ class Job:
 
     objective: nn.Module
     batches: Batches
-    """Of a group of processes, each has its own rows of every batch (`Group.share`)."""
     optimizer: torch.optim.Optimizer
     config: Config
     seed: int
     dim: int
     device: torch.device
     group: Group = field(default_factory=Group)
+    carried: bool = False
+    """Whether a batch hands something on to the next."""
+    pieces: Pieces = Pieces()
+    """Which of an update's batches are this rank's."""
     limit: float = math.inf
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
@@ -214,7 +223,7 @@ def make(
         _look_up(model, config, group)
     return Job(
         objective=Objective(model, loss),
-        batches=group.share(batches),
+        batches=batches,
         optimizer=optimizer.make(config.optimizer, model.parameters(), rates),
         config=config,
         seed=seed,
