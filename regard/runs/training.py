@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from regard.tasks import Carries, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
 from regard.train.group import Group
-from regard.train.job import Config, Job, make
+from regard.train.job import Config, Job, Objective, make
 from regard.train.log import RECORDS, Callback, Log, Unlogged, tell
 from regard.train.loop import fit
 from regard.train.prefetch import prefetch
@@ -76,27 +76,27 @@ def _train(
     before, task = run.last_start(newest), run.task
     settings = _settled(run, before, group)
     job, model = new_job(run, task, settings, group)
-    steps = job.optimizer
+    held = Held(run, task, model, job, group)
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     begun = Progress()
     if newest is None:
         clock = Clock(begun)  # what is counted for the first weights is learning, too
-        _begin(run, task, model, callbacks, group)
+        _begin(held, callbacks)
         clock.stamp()
-    progress, carry = _restore(newest, task, model, steps, begun)
+    progress, carry = _restore(held, newest, begun)
     batches, sample = prefetch(job.batches, settings.workers), sampler(run.recipe, task, run.folder)
     with _log(run, newest, progress, callbacks, group) as log, batches as prefetched:
         _start(log, progress, before, device.describe(settings, group.size))
         job = replace(
             job,
             batches=prefetched,
-            validate=lambda: task.validate(model),
-            sample=lambda: sample(model),
+            validate=lambda: _validate(held),
+            sample=lambda: sample(held.whole),
             lower_is_better=lower_is_better(run.recipe),
             record=log.record,
-            save=lambda progress, carry: _save(run, model, steps, progress, carry, group),
-            rollback=lambda lowered: _roll_back(run, task, model, steps, log, lowered, group),
+            save=lambda progress, carry: _save(held, progress, carry),
+            rollback=lambda lowered: _roll_back(held, log, lowered),
             tick=tick,
         )
         progress = fit(job, progress, carry)
@@ -128,11 +128,41 @@ def _settled(run: Run, before: dict[str, Any], group: Group) -> Config:
     return settings if len(precisions) == 1 else replace(settings, precision="float32")
 
 
-def _begin(run: Run, task: Task, model: Model, callbacks: Iterable[Callback], group: Group) -> None:
+@dataclass(frozen=True)
+class Held:
+    """What is trained, and by whom."""
+
+    run: Run
+    task: Task
+    model: Model
+    job: Job
+    group: Group
+
+    @property
+    def whole(self) -> Model:
+        """The model, or one like it where it is divided among ranks."""
+        plain = self.job.plain
+        return self.model if plain is None else cast(Model, cast(Objective, plain).model)
+
+
+def _begin(held: Held, callbacks: Iterable[Callback]) -> None:
     """The first weights: rank 0 makes them for all."""
-    if group.rank == 0:
-        _initialise(run, task, model, callbacks)
-    group.same_weights(model)
+    if held.group.rank == 0:
+        _initialise(held.run, held.task, held.whole, callbacks)
+    held.group.same_weights(held.whole)
+    if held.job.sharded:
+        from regard.train import sharding
+
+        sharding.give(held.model, held.whole)
+
+
+def _validate(held: Held) -> dict[str, float]:
+    """By rank 0; all ranks give it the weights that they have."""
+    if held.job.sharded:
+        from regard.train import sharding
+
+        sharding.fill(held.whole, held.model)
+    return held.task.validate(held.whole.eval()) if held.group.rank == 0 else {}
 
 
 @contextmanager
@@ -200,23 +230,24 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
         tell(callbacks, {"kind": "warning", "text": text})
 
 
-def _restore(
-    found: Checkpoint | None,
-    task: Task,
-    model: Model,
-    steps: torch.optim.Optimizer,
-    begun: Progress,
-) -> tuple[Progress, Carry]:
+def _restore(held: Held, found: Checkpoint | None, begun: Progress) -> tuple[Progress, Carry]:
     """Make model and optimizer as they were at a checkpoint; where that was, or what has begun."""
     if found is None:
         return begun, None
+    task, model, steps = held.task, held.model, held.job.optimizer
     with advised(REMOVE):
         source, progress, handed = str(found.folder), found.standing(), found.carry()
-        checkpoint.put_weights(model, found.weights(), source)
-        checkpoint.put_optimizer(steps, model, found.optimizer(), source)
+        if held.job.sharded:
+            from regard.train import sharding
+
+            checkpoint.check_shapes(model, found.shapes(), source)
+            sharding.restore(found.folder, model, steps)
+        else:
+            checkpoint.put_weights(model, found.weights(), source)
+            checkpoint.put_optimizer(steps, model, found.optimizer(), source)
         # After an update that was refused, nothing is handed on.
         if handed or not progress.refused:
-            shapes = task.carried(model) if isinstance(task, Carries) else {}
+            shapes = task.carried(held.whole) if isinstance(task, Carries) else {}
             if {name: tuple(tensor.shape) for name, tensor in handed.items()} != shapes:
                 raise UserError(f"{source}: carry.safetensors is not what this model hands on")
             checkpoint.check_finite(handed, source)
@@ -224,25 +255,18 @@ def _restore(
     return progress, {name: t.clone().to(model.device) for name, t in handed.items()}
 
 
-def _roll_back(
-    run: Run,
-    task: Task,
-    model: Model,
-    steps: torch.optim.Optimizer,
-    log: Log | Unlogged,
-    lowered: int,
-    group: Group,
-) -> tuple[Progress, Carry]:
+def _roll_back(held: Held, log: Log | Unlogged, lowered: int) -> tuple[Progress, Carry]:
     """Make all as it was at the last checkpoint that the recipe planned and that was made before
     the trouble, or at the beginning: the same whether or not the run was interrupted since."""
+    run, group = held.run, held.group
     found = _of_all(run, None if group.rank else _sound_checkpoint(run), group)
-    steps.state.clear()
+    held.job.optimizer.state.clear()
     if found is None:
         torch.manual_seed(run.recipe.seed)
-        new = build(run.recipe.model, task.sizes)
-        _begin(run, task, new, (), group)
-        checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
-    progress, carry = _restore(found, task, model, steps, Progress())
+        new = build(run.recipe.model, held.task.sizes)
+        checkpoint.put_weights(held.whole, checkpoint.weights_of(new), "the beginning")
+        _begin(held, ())
+    progress, carry = _restore(held, found, Progress())
     progress.lowered = lowered
     log.rewind(progress)
     return progress, carry
@@ -280,23 +304,37 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
             tell(callbacks, {"kind": "warning", "text": text})
 
 
-def _save(
-    run: Run,
-    model: Model,
-    steps: torch.optim.Optimizer,
-    progress: Progress,
-    carry: Carry,
-    group: Group,
-) -> None:
-    if group.rank:
-        return
-    checkpoint.save(
-        run.checkpoints / f"{progress.update:08d}",
-        checkpoint.weights_of(model),
-        progress.as_dict(),
-        checkpoint.optimizer_of(steps, model),
-        carry,
-        run=run.files,
-        records={f.name: manifest.entry(f) for f in [run.folder / RECORDS] if f.is_file()},
-    )
-    prune(run, progress)
+def _save(held: Held, progress: Progress, carry: Carry) -> None:
+    """Rank 0 writes; where the model is divided, each writes its shards into the same folder."""
+    run, group, model = held.run, held.group, held.model
+    folder = run.checkpoints / f"{progress.update:08d}"
+    weights = checkpoint.weights_of(model)
+    optimizer = checkpoint.optimizer_of(held.job.optimizer, model)
+
+    def shards(writing: Path) -> None:
+        from regard.train import sharding
+
+        fault = ""
+        group.gather(None)  # the folder is there
+        try:
+            sharding.save(writing, weights, optimizer, group.rank)
+        except (UserError, OSError) as error:
+            fault = str(error)
+        if faults := [said for said in group.gather(fault) if said]:
+            raise UserError(f"{faults[0]}. Earlier checkpoints are whole: make room, then resume")
+
+    if group.rank == 0:
+        whole = not held.job.sharded
+        checkpoint.save(
+            folder,
+            weights if whole else None,
+            progress.as_dict(),
+            optimizer if whole else None,
+            carry,
+            run=run.files,
+            records={f.name: manifest.entry(f) for f in [run.folder / RECORDS] if f.is_file()},
+            shards=None if whole else shards,
+        )
+        prune(run, progress)
+    elif held.job.sharded:
+        shards(checkpoint.unfinished(folder))

@@ -7,6 +7,7 @@ the first forward pass, so each part's gradient is added as soon as it is there,
 that of the one large batch, however it is split.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ class Part(NamedTuple):
     place: tuple[int, ...] = ()
     """Which piece of its micro-batch it is, and which part of the piece, without zeros at the end:
     what it draws is a function of this, and of no rank."""
+    spare: bool = False
+    """Whether it only takes part in a pass that other ranks make: its loss counts for nothing."""
 
 
 Micro = list[list[Part]]
@@ -74,13 +77,18 @@ def gradient(
     except Exception as error:
         if not memory.is_shortage(error):
             raise
+        if job.sharded:
+            raise UserError(
+                f"rank {job.group.rank}: out of memory. Where weights are divided among processes, "
+                "a pass cannot be taken back: set train.memory lower, and resume"
+            ) from None
         trouble = MEMORY  # the error itself would keep alive all that the forward pass made
     trouble, sums, present = _agree(job, trouble, sums)
     if trouble:
         raise SharedDraws if trouble == DRAWS else MemoryError
     _sum_gradients(job, present)
     carry = memory.joined(job.group.gather_tensors(carry)) if job.carried else carry
-    norm = torch.nn.utils.get_total_norm(_gradients(job))
+    norm = _whole(job, torch.nn.utils.get_total_norm(_gradients(job)))
     # 0 · x is NaN where x is not finite; without any loss there is no gradient, either.
     return sums, carry, norm + 0 * sum(sums.values()) if sums else norm * math.nan
 
@@ -112,9 +120,13 @@ def _learn(
     team.train()
     sums: dict[str, Tensor] = {}
 
-    def learn(objective: nn.Module, part: tuple[int, Batch, Carry]) -> tuple[Terms, Carry]:
+    passes = itertools.count(1 - sum(map(len, micro)))
+
+    def learn(objective: nn.Module, given: tuple[int, Part, Carry]) -> tuple[Terms, Carry]:
         """Dropout is a function of (seed, update, batch, place): nothing of it has to be saved."""
-        seed, batch, before = part
+        seed, (batch, _, spare), before = given
+        if job.sharded:
+            _sync(objective, last=next(passes) == 0)
         if team.size == 1:
             torch.manual_seed(seed)  # for a GPU, and for layers that are not ours
         with seeded(seed), job.autocast():
@@ -123,18 +135,20 @@ def _learn(
             loss = sum(
                 t.weight * t.sum / max(1, counts.of(n)) for n, t in terms.items() if t.weight
             )
-        (loss * job.scale).backward()
-        return {name: replace(t, sum=t.sum.detach()) for name, t in terms.items()}, after
+        (loss * (0.0 if spare else job.scale)).backward()
+        return {} if spare else {
+            name: replace(t, sum=t.sum.detach()) for name, t in terms.items()
+        }, after
 
     for number, parts in enumerate(micro):
         seeds = [fold(job.seed, update, number, *part.place) for part in parts]
-        batches = [part.batch for part in parts]
-        found = team.each(
-            learn, list(zip(seeds, batches, memory.share(carry, batches), strict=True))
-        )
+        carries = memory.share(carry, [part.batch for part in parts if not part.spare])
+        carries += [None] * (len(parts) - len(carries))
+        found = team.each(learn, list(zip(seeds, parts, carries, strict=True)))
         for name, term in ((name, term) for terms, _ in found for name, term in terms.items()):
             sums[name] = sums.get(name, 0.0) + term.sum
-        carry = memory.joined([after for _, after in found])
+        own = [after for (_, after), part in zip(found, parts, strict=True) if not part.spare]
+        carry = memory.joined(own)
     team.sum_gradients()
     return sums, carry
 
@@ -151,7 +165,8 @@ def _check(terms: Terms, batch: Batch) -> None:
 
 def _sum_gradients(job: Job, parameters: list[nn.Parameter]) -> None:
     """Over all ranks."""
-    job.group.sum_gradients(parameters)
+    if not job.sharded:  # otherwise they are, since the last pass
+        job.group.sum_gradients(parameters)
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
             parameter.grad = rows.coalesced(parameter.grad)
@@ -165,12 +180,27 @@ def _gradients(job: Job) -> list[Tensor]:
     return [g._values() if g.is_sparse else g for g in found]
 
 
+def _sync(objective: nn.Module, *, last: bool) -> None:
+    from regard.train import sharding
+
+    sharding.sync(objective, last=last)
+
+
+def _whole(job: Job, norm: Tensor) -> Tensor:
+    """The norm over all ranks."""
+    if not job.sharded:
+        return norm
+    from regard.train import sharding
+
+    return sharding.whole(norm)
+
+
 def descend(job: Job, rate: float, norm: Tensor) -> None:
     """One step down the gradient, which is clipped."""
     if job.config.clip:
         # As torch.nn.utils.clip_grads_with_norm_ does, which knows no rows.
         factor = torch.clamp(job.config.clip / (norm + 1e-6), max=1.0)
-        torch._foreach_mul_(_gradients(job), factor)
+        torch._foreach_mul_(_gradients(job), float(factor) if job.sharded else factor)
     for group in job.optimizer.param_groups:
         group["lr"] = rate * group.get("factor", 1.0)
     job.optimizer.step()

@@ -60,7 +60,8 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
                 step(job, state, asked)
         except BaseException as error:
             now = state.progress
-            if state.whole and now.update != state.saved and not now.refused and _sound(job):
+            whole = state.whole and not job.sharded  # others would have to save, too
+            if whole and now.update != state.saved and not now.refused and _sound(job):
                 with suppress(UserError):  # the first error is the one to report
                     _save(job, state)
             if isinstance(error, Exception):
@@ -72,10 +73,11 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
 
 
 def begin(job: Job, progress: Progress, carry: Carry = None) -> LoopState:
-    team = Team(job.objective, job.config.threads, job.device)
+    team = Team(job.objective, job.config.threads, job.device, alone=job.sharded)
     # What has run out of memory before the last checkpoint is not tried again.
     limit = min(job.limit / team.size, progress.memory * GB or math.inf)
-    parts = memory.Memory(job.objective, min(job.group.gather(limit)), job.autocast)
+    objective = job.plain or job.objective
+    parts = memory.Memory(objective, min(job.group.gather(limit)), job.autocast)
     _share(job, progress)
     return LoopState(progress, carry, parts, team)
 
@@ -174,7 +176,7 @@ class Taken(NamedTuple):
 
     @property
     def parts(self) -> list[Batch]:
-        return [part.batch for parts in self.micro for part in parts]
+        return [part.batch for parts in self.micro for part in parts if not part.spare]
 
 
 def step(job: Job, state: LoopState, asked: Callable[[], bool] = lambda: False) -> None:
@@ -232,6 +234,10 @@ def take(job: Job, state: LoopState, asked: Callable[[], bool] = lambda: False) 
     state.stop = any(stop for _, _, stop in said)
     if not state.stop and (ids := [number for _, rank, _ in said for number in rank]):
         _leave_out(job, state.progress, ids)
+    if job.sharded:
+        passes = [len(parts) for parts, _, _ in said]
+        spare = job.batches.at(state.progress.position, slice(0, 1)).to(job.device)
+        micro[-1] += [Part(spare, spare=True)] * (max(passes) - len(own.parts))
     return Taken(micro, Counts([part for rank, _, _ in said for part in rank]), position)
 
 
@@ -280,7 +286,7 @@ def _check_accumulation(config: Config, batch: Batch) -> None:
 
 def _all(job: Job, micro: Micro) -> list[int]:
     """The examples of all ranks, batch by batch."""
-    own = [[number for part in parts for number in part.batch.ids] for parts in micro]
+    own = [[n for part in parts if not part.spare for n in part.batch.ids] for parts in micro]
     said = job.group.gather(own)
     return [number for batch in zip(*said, strict=True) for rank in batch for number in rank]
 
@@ -325,7 +331,8 @@ def _roll_back(job: Job, state: LoopState, why: str) -> None:
 
 def _sound(job: Job) -> bool:
     """Whether all weights are finite: no other ones are saved."""
-    return all(bool(torch.isfinite(p).all()) for p in job.objective.parameters())
+    found = (getattr(p, "_local_tensor", p) for p in job.objective.parameters())
+    return all(bool(torch.isfinite(p).all()) for p in found)
 
 
 def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
@@ -358,7 +365,7 @@ def _validate(job: Job, progress: Progress) -> bool:
     """Whether the present weights are better than all before them. Rank 0 validates for all."""
     job.objective.eval()
     job.group.doing = "a validation"
-    figures = dict(job.group.first(job.validate() if job.group.rank == 0 else {}))
+    figures = dict(job.group.first(job.validate()))
     if figures and job.config.metric not in figures:
         raise UserError(
             f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "

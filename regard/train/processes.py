@@ -226,7 +226,7 @@ class Processes(Group):
         }
 
 
-SAID = ("timed out", "timeout", "connection", "socket", "closed by", "broken pipe", "nccl", "gloo")
+SAID = ("timed out", "timeout", "connection closed", "connection reset", "broken pipe", "remote peer")
 """Words of the engine's errors where another rank is the reason."""
 
 
