@@ -58,8 +58,9 @@ def settle(
     the process that is number n of k here (`near`), which share its cores, its memory and its GPUs,
     and of so many in all.
 
-    `before` is what the last start of the run came to (`describe`): on the same kind of machine
-    (and with as many processes) the memory stays as it was then, so that batches are split in the same places.
+    `before` is what the last start of the run came to (`describe`): on the same kind of machine,
+    with as many processes, the memory stays as it was then, so that batches are split in the same
+    places.
     """
     try:
         on = pick(train.device)

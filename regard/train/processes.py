@@ -34,8 +34,8 @@ HEAD = 8
 BEAT = 1.0
 """Seconds between two signs of life."""
 Result = TypeVar("Result")
-TYPES = {str(kind).removeprefix("torch."): kind for kind in
-         (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool)}  # fmt: skip
+KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool)
+TYPES = {str(kind).removeprefix("torch."): kind for kind in KINDS}
 """What tensors may be of that are exchanged."""
 
 

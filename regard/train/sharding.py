@@ -28,6 +28,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from regard.errors import UserError
 from regard.types import Units
 
+CARRY = "carry.safetensors"
+
 
 def shard(objective: nn.Module, ranks: int, device: torch.device) -> None:
     """Divide an objective's weights among all ranks, unit by unit; what is in none is gathered for
@@ -103,6 +105,22 @@ class _Writer(HuggingFaceStorageWriter):
         ]
 
 
+class _Reader(HuggingFaceStorageReader):
+    """Reads weights and optimizer, in shards or not, and nothing else of a checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+
+    def read_metadata(self) -> Any:
+        found = super().read_metadata()
+        places: dict[Any, Any] = found.storage_data  # type: ignore[assignment]
+        other = {i.fqn for i, at in places.items() if Path(at.relative_path).name == CARRY}
+        found.storage_data = {i: at for i, at in places.items() if i.fqn not in other}
+        entries = found.state_dict_metadata.items()
+        found.state_dict_metadata = {name: e for name, e in entries if name not in other}
+        return found
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """That each rank plans for itself is meant so."""
@@ -119,7 +137,7 @@ def save(
     state = {
         name: tensor
         for name, tensor in (*weights.items(), *optimizer.items())
-        if rank == 0 or isinstance(tensor, DTensor)
+        if (own(tensor).numel() if isinstance(tensor, DTensor) else rank == 0)
     }
     files = {name: 2 if name in optimizer else 1 for name in (*weights, *optimizer)}
     try:
@@ -132,7 +150,7 @@ def save(
 
 def load(folder: Path, into: Mapping[str, Tensor]) -> None:
     """Read the parts that this rank has of some tensors, whoever has written them."""
-    reader = HuggingFaceStorageReader(str(folder))
+    reader = _Reader(folder)
     try:
         with _quiet():
             dcp.load(dict(into), storage_reader=reader, no_dist=True)
@@ -143,7 +161,7 @@ def load(folder: Path, into: Mapping[str, Tensor]) -> None:
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """Of all tensors in shards. Their parts must be those of a whole, without gaps."""
     try:
-        found = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+        found = _Reader(folder).read_metadata().state_dict_metadata
         sizes: dict[str, tuple[int, ...]] = {}
         for name, entry in found.items():
             sizes[name] = tuple(entry.size)  # type: ignore[union-attr]
@@ -157,7 +175,7 @@ def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
     """Those whole tensors that are wanted, by name."""
-    found = HuggingFaceStorageReader(str(folder))
+    found = _Reader(folder)
     names = {name: size for name, size in shapes(folder).items() if wanted(name)}
     kinds = found.read_metadata().state_dict_metadata
     made = {
@@ -184,7 +202,8 @@ def restore(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) ->
         like = parameters[name]
         if size != (() if entry == "step" else tuple(like.shape)):
             raise UserError(f"{folder}: the state of {name!r} is of another model: {size}")
-        made[key] = torch.zeros(()) if entry == "step" else torch.zeros_like(like).detach()
+        step = torch.zeros((), dtype=torch.float32)
+        made[key] = step if entry == "step" else torch.zeros_like(like).detach()
     load(folder, made)
     fused = any(group.get("fused") for group in optimizer.param_groups)
     for key, tensor in made.items():

@@ -54,8 +54,8 @@ def train(
             single parts of it: model.encoder.weights=RUN.
         seeds: Train so many seeds, from the recipe's own on, into runs/NAME-seed1, …; report mean
             and deviation. Finished ones are kept, unfinished ones go on.
-        processes: Train by so many processes on this machine, each with a share of its cores or a GPU
-            of its own. For many machines: torchrun … -m regard train RECIPE.
+        processes: Train by so many processes on this machine, each with a share of its cores or a
+            GPU of its own. For many machines: torchrun … -m regard train RECIPE.
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """

@@ -1,8 +1,8 @@
 """One machine, several processes: `regard train --processes N`, and what each of them does.
 
-They are started as torchrun starts its workers, by the same environment variables, and started again
-where one of them is killed or stands still: from the last checkpoint. (torchrun itself is for many
-machines; it would take seconds to start, and answer Ctrl-C by a traceback.)
+They are started as torchrun starts its workers, by the same environment variables, and started
+again where one of them is killed or stands still: from the last checkpoint. (torchrun itself is for
+many machines; it would take seconds to start, and answer Ctrl-C by a traceback.)
 """
 
 import os
