@@ -96,8 +96,8 @@ def test_what_one_does_to_a_batch_both_do(
 ) -> None:
     alone, both = found[f"{kind} {what} alone"], found[f"{kind} {what} {sharding}"]
     assert_the_same(alone, both, 1e-9)
-    whole = losses(found[f"{kind} alone"])
-    assert any(mine != theirs for mine, theirs in zip(losses(alone), whole, strict=False))
+    if what == "split":  # and the parts have draws of their own
+        assert losses(alone)[0] != losses(found[f"{kind} alone"])[0]
     assert bool(alone["refused"]) == (what == "refused")
 
 
