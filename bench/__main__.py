@@ -24,6 +24,7 @@ from bench import (
     ngrams,
     plan,
     preparing,
+    processes,
     recurrent,
     scaling,
     serving,
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "tags": tags.tags,
     "bag": bag.bag,
     "plan": plan.plan,
+    "processes": processes.processes,
 }
 
 

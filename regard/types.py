@@ -374,6 +374,17 @@ class Rounded(Protocol):
     precision: torch.dtype
 
 
+class Ranks(Protocol):
+    """Processes that work together, as one of them sees them (`train/group.py`)."""
+
+    rank: int
+    size: int
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each gives, in order; anything that JSON can say."""
+        ...
+
+
 @runtime_checkable
 class Units(Protocol):
     """A module with parts whose weights need to be whole only while they compute."""

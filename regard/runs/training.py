@@ -20,7 +20,7 @@ from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
 from regard.runs.samples import sampler
-from regard.tasks import Carries, Task
+from regard.tasks import Carries, Shares, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
 from regard.train.group import Group
@@ -77,6 +77,8 @@ def _train(
     settings = _settled(run, before, group)
     job, model = new_job(run, task, settings, group)
     held = Held(run, task, model, job, group)
+    if isinstance(task, Shares):
+        task.ranks = group
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     begun = Progress()
@@ -157,12 +159,13 @@ def _begin(held: Held, callbacks: Iterable[Callback]) -> None:
 
 
 def _validate(held: Held) -> dict[str, float]:
-    """By rank 0; all ranks give it the weights that they have."""
+    """By all ranks, if the task can share it, or by rank 0; all give it the weights they have."""
     if held.job.sharded:
         from regard.train import sharding
 
         sharding.fill(held.whole, held.model)
-    return held.task.validate(held.whole.eval()) if held.group.rank == 0 else {}
+    asked = held.group.rank == 0 or isinstance(held.task, Shares)
+    return held.task.validate(held.whole.eval()) if asked else {}
 
 
 @contextmanager
