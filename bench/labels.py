@@ -9,9 +9,10 @@ test's reviews.
     python -m bench labels --runs ../runs/labels --from ../runs
 
 A run that is there is not made again, so that the table can be made in several evenings. Each score
-is written into bench/labels/measured.json; with `--recorded`, what stands there is believed as long as
-the recipe is the one that it was measured with. `--from` is the folder with the runs that are begun
-from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256`), imdb-elmo and imdb-mlm.
+is written into bench/labels/measured.json; with `--recorded`, what stands there is believed as long
+as the recipe is the one that it was measured with. `--from` is the folder with the runs that are
+begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256`), imdb-elmo and
+imdb-mlm.
 """
 
 import argparse
