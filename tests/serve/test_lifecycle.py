@@ -45,10 +45,12 @@ class Crowd:
         while not self._over.is_set():
             begun = False
             try:
-                with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
-                    with self._asked(client, number) as found:
-                        begun = True
-                        found.read()
+                with (
+                    httpx.Client(base_url=self.url, timeout=PATIENCE) as client,
+                    self._asked(client, number) as found,
+                ):
+                    begun = True
+                    found.read()
                 self._take(found)
             except (httpx.TransportError, AssertionError, ValueError) as error:
                 late = isinstance(error, httpx.TransportError) and not begun
