@@ -304,7 +304,7 @@ def test_idle_connections_make_room(server: Running, monkeypatch: pytest.MonkeyP
     more_files()
     limits = server.server.limits
     monkeypatch.setattr(limits, "most", 50)
-    idle = []
+    idle: list[socket.socket] = []
     try:
         while len(idle) < count:
             idle.append(connected(server))
