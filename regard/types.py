@@ -11,13 +11,13 @@ Shape letters, used in every signature:
 A mask is boolean and True where a position is real (may be attended to, counts in the loss).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import RecipeError
 
@@ -372,6 +372,15 @@ class Rounded(Protocol):
     """A layer whose large products may be in another precision while it learns."""
 
     precision: torch.dtype
+
+
+@runtime_checkable
+class Units(Protocol):
+    """A module with parts whose weights need to be whole only while they compute."""
+
+    def units(self) -> Iterable[nn.Module]:
+        """Parts that are called as modules, and whose weights nobody else reads while learning."""
+        ...
 
 
 @runtime_checkable

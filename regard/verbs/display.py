@@ -138,7 +138,11 @@ def line(record: Mapping[str, Any]) -> str:
         case "start":
             threads = f"{record['threads']} thread{'s' * (record['threads'] != 1)}"
             where = f"{record['device']}, {record['precision']}, {threads}"
+            if record.get("processes", 1) > 1:
+                where = f"{record['processes']} processes, each on {where}"
             return f"training on {where}, with at most {record['memory']:g} GB"
+        case "pieces":
+            return str(record["text"])
         case "refused":
             return f"update {record['update']}: refused, its loss or gradient is not finite"
         case "oversized" | "examples" as kind:
