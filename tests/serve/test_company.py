@@ -61,7 +61,7 @@ async def both(
     """What a request gives alone, and in company."""
     source = Source("x", folder, (("engine", engine),))
     opened = source.open()
-    service = Service(source, opened, Settings(queue=10**6, queue_items=10**6))
+    service = Service(source, opened, Settings(queue=10**6, queue_items=10**6, deadline=3600))
     chance = random.Random(5)
     work = [(texts(chance), chance.choice(asked)) for _ in range(count)]
     checked = [(given, service.check(given, how)) for given, how in work]
