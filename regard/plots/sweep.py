@@ -58,6 +58,8 @@ def _panel(
         ax.margins(x=0.3)
     elif log:
         ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda value, _: drawing.power(value))
+        ax.xaxis.set_minor_formatter(lambda value, _: "")
     else:
         drawing.ticks(ax.xaxis, integer=all(isinstance(place, int) for place in places))
     drawing.ticks(ax.yaxis)

@@ -1,6 +1,7 @@
 """Several processes that work on one sweep, each on its share of the cores."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +15,8 @@ from regard.train.signals import interruptible
 WORKER = "REGARD_SWEEP_WORKER"
 """What a process is told by the one that started it: its number, that one's, the cores to use."""
 SECONDS = 0.1
-INTERRUPTED = 130
+STOPPED = (130, -signal.SIGTERM)
+"""Exit codes: the second where nothing was trained yet, and nothing had to be saved."""
 
 
 def work(sweep: Folder, count: int, minutes: float | None) -> bool:
@@ -35,7 +37,7 @@ def work(sweep: Folder, count: int, minutes: float | None) -> bool:
         told = False
         try:
             while any(worker.poll() is None for worker in workers):
-                failed = any(worker.poll() not in (None, 0, INTERRUPTED) for worker in workers)
+                failed = any(worker.poll() not in (None, 0, *STOPPED) for worker in workers)
                 if (asked() or failed) and not told:
                     told = True
                     for worker in workers:
@@ -46,7 +48,7 @@ def work(sweep: Folder, count: int, minutes: float | None) -> bool:
                 worker.kill()
             raise
     codes = [worker.returncode for worker in workers]
-    if any(code not in (0, INTERRUPTED) for code in codes):
+    if any(code not in (0, *STOPPED) for code in codes):
         raise UserError(f"{sweep.path}: a process of the sweep has failed; it says why above")
     return not any(codes)
 

@@ -80,8 +80,6 @@ def _trained(sweep: Folder, study: Study, trial: Trial, watch: Watch, end: float
             def record(entry: Record) -> None:
                 watch.record(entry)
                 if entry["kind"] == "validation":
-                    step = len(_validations(run))
-                    study.report(number, step, entry[run.recipe.train.metric])
                     _judge(study, number, run)
 
             progress = runs.train(run, [record], _until(end, watch))
@@ -120,8 +118,12 @@ def _validations(run: Run) -> list[Record]:
 
 
 def _judge(study: Study, number: int, run: Run) -> None:
-    """End a trial that is worse than others were; not at its end, when all is spent."""
-    done = _validations(run)
+    """Report what the study does not know yet, and end a trial that is worse than others were; not
+    at its end, when all is spent."""
+    done, known = _validations(run), study.trials()[number].validations
+    for step, entry in enumerate(done, 1):
+        if step not in known:
+            study.report(number, step, entry[run.recipe.train.metric])
     if done and done[-1]["update"] < run.recipe.train.updates and study.is_bad(number):
         raise Pruned
 

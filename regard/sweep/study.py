@@ -164,7 +164,7 @@ class Study:
         """Whether a trial is to be pruned: its best validation so far is worse than the median of
         finished trials was at the same time."""
         trial = self._study.get_trials(deepcopy=False)[number]
-        return bool(trial.intermediate_values) and self._pruner.prune(self._study, trial)
+        return bool(trial.intermediate_values and self._pruner.prune(self._study, trial))
 
     def finish(self, number: int, score: float) -> None:
         self._study.tell(number, score)

@@ -106,8 +106,12 @@ def _watch(sweep: "Folder") -> Iterator["Watch"]:
             bar.reset(task, total=run.recipe.train.updates, description=f"trial {trial.number:03d}")
             yield
 
+        said = set[str]()
+
         def record(entry: dict[str, Any]) -> None:
-            if entry["kind"] in ("warning", "back", "memory") and not entry.get("trial"):
+            """What is warned of, once: trials share their data."""
+            if entry["kind"] in ("warning", "back", "memory") and entry["text"] not in said:
+                said.add(entry["text"])
                 display.errors.print(display.line(entry))
 
         def end(trial: "Trial", result: "Result") -> None:
