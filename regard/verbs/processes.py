@@ -29,6 +29,8 @@ LOST = 75
 """The exit code of a process that has lost another one (sysexits: try again)."""
 ENOUGH = 3
 """So many failures in a row, each within a minute, are no accident."""
+NOTICE = 3.0
+"""Seconds after which the others are told that one has failed, if they have not noticed."""
 PATIENCE = 20.0
 """Seconds that processes have to end by themselves when another has failed."""
 
@@ -112,18 +114,24 @@ class _Attempt:
     def _end(self) -> tuple[int, str]:
         """Let the others end, once one has failed."""
         first = {rank: code for rank, code in enumerate(self._codes()) if code}
-        limit = time.monotonic() + PATIENCE
+        now = time.monotonic()
+        told, limit = now + NOTICE, now + PATIENCE
         while None in self._codes() and time.monotonic() < limit:
             time.sleep(0.05)
+            if time.monotonic() > told:  # one that waits for a start does not notice by itself
+                told = limit
+                for process in self.processes:
+                    if process.poll() is None:
+                        process.terminate()
         late = [rank for rank, code in enumerate(self._codes()) if code is None]
         for rank in late:
             self.processes[rank].kill()
             self.processes[rank].wait()
         codes = {rank: code for rank, code in enumerate(self._codes()) if code and rank not in late}
-        killed = {rank: -code for rank, code in codes.items() if code < 0}
-        own = [code for code in codes.values() if 0 < code != LOST]
+        killed = {rank: -code for rank, code in codes.items() if code < 0 and rank in first}
+        own = [code for rank, code in codes.items() if 0 < code != LOST and rank in first]
         if self._asked or not (first or late):
-            return (max(own, default=128 + min(killed.values(), default=2)) if codes else 0), ""
+            return (max([abs(code) for code in codes.values()]) if codes else 0), ""
         if killed:
             return LOST, ", ".join(f"rank {r} was ended by {_named(n)}" for r, n in killed.items())
         if own:
