@@ -122,6 +122,9 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--to", default="docs/images", help="scaling, labels: where the picture goes"
     )
+    parser.add_argument(
+        "--recorded", action="store_true", help="labels: believe what was measured and recorded"
+    )
     options = parser.parse_args(arguments)
     options.runs = options.runs or f"runs/{options.name}"
     if options.name not in BENCHMARKS:

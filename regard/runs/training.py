@@ -31,7 +31,6 @@ from regard.train.prefetch import prefetch
 from regard.train.progress import Clock, Progress
 from regard.types import Carry
 
-
 ALONE = Group()
 
 

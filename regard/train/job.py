@@ -165,7 +165,7 @@ class Job:
     takes is measured by it, and validation is by its model, once it has been given the weights."""
     carried: bool = False
     """Whether a batch hands something on to the next."""
-    pieces: Pieces = Pieces()
+    pieces: Pieces = field(default_factory=Pieces)
     """Which of an update's batches are this rank's."""
     limit: float = math.inf
     """Bytes that a batch may take."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.errors import UserError
+from regard.errors import TrainingError, UserError
 from regard.train import health, memory, pieces
 from regard.train.budget import GB
 from regard.train.gradient import Counts, Micro, Part, descend, gradient
@@ -215,7 +215,7 @@ def step(job: Job, state: LoopState, asked: Callable[[], bool] = lambda: False) 
     _report(job, progress, ids)
     if progress.refused > job.config.max_nonfinite:
         if not ids:
-            raise UserError("train.memory: no example fits, each by itself. Allow more")
+            raise TrainingError("train.memory: no example fits, each by itself. Allow more")
         why = f"{progress.refused} updates in a row had numbers that are not finite"
         _roll_back(job, state, why)
 
@@ -309,7 +309,7 @@ def _roll_back(job: Job, state: LoopState, why: str) -> None:
     if job.rollback is None or before.lowered >= config.max_rollbacks:
         state.whole = False
         again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
-        raise UserError(
+        raise TrainingError(
             f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
             "Try a lower train.optimizer.learning_rate, a longer train.schedule.warmup, "
             "train.clip=1 or train.precision=float32; metrics.jsonl names the examples"
@@ -351,7 +351,7 @@ def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
 def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
     """Name the examples that do not fit into the memory even alone."""
     if job.config.oversized == "stop":
-        raise UserError(
+        raise TrainingError(
             f"train.memory: examples {', '.join(map(str, ids))} do not fit, each by itself. Allow "
             "more, shorten them (data.max_length), or set train.oversized=skip"
         )

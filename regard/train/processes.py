@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -120,7 +121,7 @@ class Processes(Group):
     def gather_tensors(self, tensors: Carry) -> list[Carry]:
         """Each tensor is told by those who have it, one after the other."""
         own = {name: t.detach().contiguous() for name, t in (tensors or {}).items()}
-        described = self.gather(
+        described: list[Any] = self.gather(
             {name: [_name(t), list(t.shape)] for name, t in own.items()} if tensors else None
         )
         device = next((t.device for t in own.values()), torch.device("cpu"))
@@ -128,10 +129,12 @@ class Processes(Group):
         for rank, names in enumerate(described):
             given = {}
             for name, (kind, shape) in (names or {}).items():
-                mine = rank == self.rank
-                tensor = own[name] if mine else torch.empty(shape, dtype=TYPES[kind], device=device)
-                self.call(lambda sent=tensor, rank=rank: dist.broadcast(sent, rank))
-                given[name] = tensor
+                given[name] = (
+                    own[name]
+                    if rank == self.rank
+                    else torch.empty(shape, dtype=TYPES[kind], device=device)
+                )
+                self.call(partial(dist.broadcast, given[name], rank))
             found.append(given if names is not None else None)
         return found
 
@@ -146,16 +149,18 @@ class Processes(Group):
                 self._flat = {k: t for k, t in self._flat.items() if t.dtype != alike[0].dtype}
                 self._flat[key] = torch.empty(sum(sizes), dtype=kind[1], device=kind[0])
             flat = self._flat[key]
-            views = [each.view(p.shape) for each, p in zip(flat.split(sizes), alike, strict=True)]
+            views = [
+                each.view(p.shape) for each, p in zip(torch.split(flat, sizes), alike, strict=True)
+            ]
             for view, parameter in zip(views, alike, strict=True):
                 view.zero_() if parameter.grad is None else view.copy_(parameter.grad)
                 parameter.grad = view
-            self.call(lambda flat=flat: dist.all_reduce(flat))
+            self.call(partial(dist.all_reduce, flat))
 
     def same_weights(self, model: nn.Module) -> None:
         """Give all ranks the weights of rank 0."""
         for tensor in model.parameters():
-            self.call(lambda tensor=tensor: dist.broadcast(tensor.detach(), 0))
+            self.call(partial(dist.broadcast, tensor.detach(), 0))
 
     def call(self, ask: Callable[[], Result]) -> Result:
         """Ask the others; who does not answer is named."""
@@ -226,7 +231,14 @@ class Processes(Group):
         }
 
 
-SAID = ("timed out", "timeout", "connection closed", "connection reset", "broken pipe", "remote peer")
+SAID = (
+    "timed out",
+    "timeout",
+    "connection closed",
+    "connection reset",
+    "broken pipe",
+    "remote peer",
+)
 """Words of the engine's errors where another rank is the reason."""
 
 

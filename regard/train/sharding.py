@@ -17,10 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.state_dict_loader import load as load_shards
+from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -113,7 +118,7 @@ class _Reader(HuggingFaceStorageReader):
 
     def read_metadata(self) -> Any:
         found = super().read_metadata()
-        places: dict[Any, Any] = found.storage_data  # type: ignore[assignment]
+        places: dict[Any, Any] = found.storage_data
         other = {i.fqn for i, at in places.items() if Path(at.relative_path).name == CARRY}
         found.storage_data = {i: at for i, at in places.items() if i.fqn not in other}
         entries = found.state_dict_metadata.items()
@@ -142,8 +147,8 @@ def save(
     files = {name: 2 if name in optimizer else 1 for name in (*weights, *optimizer)}
     try:
         with _quiet():
-            dcp.save(state, storage_writer=_Writer(folder, rank, files), no_dist=True)
-    except dcp.CheckpointException as error:
+            save_shards(state, storage_writer=_Writer(folder, rank, files), no_dist=True)
+    except CheckpointException as error:
         reason = "; ".join(str(each) for each, _ in error.failures.values())
         raise UserError(f"{folder} could not be written: {reason}") from None
 
@@ -153,8 +158,8 @@ def load(folder: Path, into: Mapping[str, Tensor]) -> None:
     reader = _Reader(folder)
     try:
         with _quiet():
-            dcp.load(dict(into), storage_reader=reader, no_dist=True)
-    except (dcp.CheckpointException, *_FORGED) as error:
+            load_shards(dict(into), storage_reader=reader, no_dist=True)
+    except (CheckpointException, *_FORGED) as error:
         raise UserError(f"{folder}: its shards cannot be read: {error}") from None
 
 
@@ -164,9 +169,9 @@ def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
         found = _Reader(folder).read_metadata().state_dict_metadata
         sizes: dict[str, tuple[int, ...]] = {}
         for name, entry in found.items():
-            sizes[name] = tuple(entry.size)  # type: ignore[union-attr]
-            parts = sum(chunk.sizes.numel() for chunk in entry.chunks)  # type: ignore[union-attr]
-            if parts != entry.size.numel():  # type: ignore[union-attr]
+            sizes[name] = tuple(entry.size)
+            parts = sum(chunk.sizes.numel() for chunk in entry.chunks)
+            if parts != entry.size.numel():
                 raise ValueError(f"{name} has {parts:,} numbers, but the shape {sizes[name]}")
     except _FORGED as error:
         raise UserError(f"{folder}: its shards cannot be read: {error}") from None
@@ -179,8 +184,7 @@ def read(folder: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
     names = {name: size for name, size in shapes(folder).items() if wanted(name)}
     kinds = found.read_metadata().state_dict_metadata
     made = {
-        name: torch.empty(size, dtype=kinds[name].properties.dtype)  # type: ignore[union-attr]
-        for name, size in names.items()
+        name: torch.empty(size, dtype=kinds[name].properties.dtype) for name, size in names.items()
     }
     load(folder, made)
     return made

@@ -66,14 +66,8 @@ def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
 def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
     """What is called with each record, and with the progress of each update: they move a bar on a
     terminal, and write lines elsewhere."""
-    columns = (
-        TextColumn("[progress.description]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TimeRemainingColumn(),
-    )
     settings = run.recipe.train
-    with Bar(*columns, console=errors, disable=not errors.is_terminal) as bar:
+    with updates() as bar:
         task = bar.add_task("training", total=settings.updates)
 
         def show(record: dict[str, Any]) -> None:
@@ -85,6 +79,17 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
                 bar.console.print(line(record))
 
         yield show, lambda progress: bar.update(task, completed=progress.update)
+
+
+def updates() -> Bar:
+    """A bar of updates, on a terminal alone."""
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    return Bar(*columns, console=errors, disable=not errors.is_terminal)
 
 
 @contextmanager

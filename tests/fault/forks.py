@@ -175,7 +175,7 @@ def convert(run: str) -> None:
 
 def both(run: str, recipe: str, attempt: str, killed: str, after: str, *changes: str) -> str:
     """Train by two processes, as torchrun would start them for the n-th time; kill one of them
-    after some seconds, unless these are fewer than 0. How each ended, as JSON, and how long it took.
+    after some seconds, unless these are fewer than 0. How each ended and how long it took, as JSON.
     """
     import socket
 

@@ -23,7 +23,7 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 from regard.recipe import config
 from regard.runs import Run, finishing, train
 from regard.runs.training import ALONE
-from regard.train import loop, manifest, processes, sharding
+from regard.train import gradient, loop, manifest, processes, sharding
 from regard.train.group import Group
 from regard.train.job import Objective
 from regard.train.progress import Progress
@@ -102,7 +102,7 @@ class Trial:
 
     def _watch_gradients(self) -> None:
         """Keep the gradient of each first update, and spoil the loss of an example."""
-        descend, forward = loop.descend, Objective.forward
+        descend, forward = gradient.descend, Objective.forward
 
         def watched(job: Any, rate: float, norm: Any) -> None:
             if not self.gradient:
@@ -116,10 +116,13 @@ class Trial:
                 terms = {n: replace(t, sum=t.sum * torch.inf) for n, t in terms.items()}
             return terms, after
 
-        loop.descend = watched
-        manifest.TYPES = ("F32", "F64")
-        finishing.draw = lambda folder, records: None
-        Objective.forward = spoilt  # type: ignore[method-assign]
+        for place, name, changed in (
+            (loop, "descend", watched),
+            (manifest, "TYPES", ("F32", "F64")),
+            (finishing, "draw", lambda folder, records: None),
+            (Objective, "forward", spoilt),
+        ):
+            setattr(place, name, changed)
 
 
 def equal_in_double_precision(trial: Trial) -> None:
@@ -184,7 +187,7 @@ def main(folder: Path, amount: str) -> None:
     torch.set_num_threads(1)
     processes.BEAT = 0.2
     if amount == "whole":
-        SHARDINGS.update(dict.fromkeys(tiny.KINDS, ["none", "full"]))
+        SHARDINGS.update({kind: ["none", "full"] for kind in tiny.KINDS})
     trial = Trial(folder)
     for step in STEPS:
         began = time.perf_counter()

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,11 +38,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "",
     }
-    command = [sys.executable, "-m", "tests.fault.ranks", folder, "whole" if FULL else "sample"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fault.ranks",
+        str(folder),
+        "whole" if FULL else "sample",
+    ]
     pair = [
-        subprocess.Popen(
-            command, env={**os.environ, **common, "RANK": rank, "LOCAL_RANK": rank}
-        )
+        subprocess.Popen(command, env={**os.environ, **common, "RANK": rank, "LOCAL_RANK": rank})
         for rank in ("0", "1")
     ]
     try:

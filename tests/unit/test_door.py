@@ -21,8 +21,8 @@ from regard.recipe import config
 from regard.tasks import Prediction
 
 NAMES = [
-    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "train",
-    "word2vec",
+    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "sweep",
+    "train", "word2vec",
 ]  # fmt: skip
 WORDS = ["a", "dog", "runs", "two", "cats", "play", "in", "the", "snow"]
 BLOCKS = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 16}
