@@ -55,7 +55,9 @@ def processes(options: argparse.Namespace) -> dict[str, Any]:
     print(f"{'':>18}{'one × 2 threads':>18}{'two × 1 thread':>18}{'wall':>8}{'CPU':>8}")
     for name, found_ in figures.items():
         one, two = (statistics.median(found_[who]["speed"]) for who in ("one", "two"))
-        print(f"{name:>18}{one:14,.0f}/s  {two:14,.0f}/s  {found_['wall']:8.2f}{found_['cpu']:8.2f}")
+        print(
+            f"{name:>18}{one:14,.0f}/s  {two:14,.0f}/s  {found_['wall']:8.2f}{found_['cpu']:8.2f}"
+        )
     ratio = {f"{name}, {by}": f[by] for name, f in figures.items() for by in ("wall", "cpu")}
     return {"unit": "target tokens per second", "ratio": ratio, "figures": figures}
 

@@ -374,33 +374,19 @@ class Rounded(Protocol):
     precision: torch.dtype
 
 
-class Ranks(Protocol):
-    """Processes that work together, as one of them sees them (`train/group.py`)."""
-
-    rank: int
-    size: int
-
-    def gather(self, value: Any) -> list[Any]:
-        """What each gives, in order; anything that JSON can say."""
-        ...
-
-
 @runtime_checkable
 class Units(Protocol):
-    """A module with parts whose weights need to be whole only while they compute."""
+    """A module with parts whose weights need to be whole only while they compute: they are called
+    as modules, and nobody else reads their weights while learning."""
 
-    def units(self) -> Iterable[nn.Module]:
-        """Parts that are called as modules, and whose weights nobody else reads while learning."""
-        ...
+    def units(self) -> Iterable[nn.Module]: ...
 
 
 @runtime_checkable
 class Rated(Protocol):
-    """A model whose parts do not all learn at the same rate."""
+    """A model that multiplies the learning rate of some parameters, each by a factor of its own."""
 
-    def rates(self) -> Mapping[Tensor, float]:
-        """What the learning rate of a parameter is multiplied by, where it is."""
-        ...
+    def rates(self) -> Mapping[Tensor, float]: ...
 
 
 @runtime_checkable

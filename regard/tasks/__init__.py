@@ -33,7 +33,8 @@ from regard.tasks._checks import (
     check_spelling as check_spelling,
     check_written as check_written,
 )
-from regard.types import Batch, Batches, Carry, Ranks, Sizes, Terms
+from regard.train.group import Group
+from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -166,7 +167,7 @@ class Carries(Protocol):
 class Shares(Protocol):
     """A task whose validation several processes share: all of them ask for it."""
 
-    ranks: Ranks | None
+    ranks: Group | None
     """Who they are, while a run is trained; None: one alone."""
 
 

@@ -31,7 +31,8 @@ from regard.tasks import (
     sizes_of,
 )
 from regard.train import health
-from regard.types import Batch, Carry, Ranks, Terms
+from regard.train.group import Group
+from regard.types import Batch, Carry, Terms
 
 
 def check_described(recipe: Recipe, what: str) -> None:
@@ -101,7 +102,7 @@ class WritingTask(FolderTask):
     """A task with two fields, what is read and the text that is written; its recipe has the
     sections data, tokenizer, batch, search, output and evaluation."""
 
-    ranks: Ranks | None = None
+    ranks: Group | None = None
 
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
     evaluate_options = frozenset({"finder", "samples"})
@@ -162,7 +163,7 @@ class WritingTask(FolderTask):
         rank, size, count = self.ranks.rank, self.ranks.size, len(sources)
         own = sources[count * rank // size : count * (rank + 1) // size]
         texts = [each.text for each in self.predict(model, own, search)] if own else []
-        return [Prediction(text) for some in self.ranks.gather(texts) for text in some]
+        return [Prediction(text=text) for some in self.ranks.gather(texts) for text in some]
 
     def _watched(self) -> tuple[list[str], list[list[str]]]:
         """The pairs of the validation part that are predicted while training."""
