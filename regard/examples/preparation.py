@@ -8,6 +8,7 @@
 Each step leaves whole files or none, and finds those of an earlier try that was killed.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,11 +20,11 @@ from numpy.typing import NDArray
 
 from regard.data import files
 from regard.data.held_out import NOTHING, HeldOut
-from regard.data.labels import BASE, TRAINING
 from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store, Writer
 from regard.data.writer import joined
 from regard.errors import RecipeError, UserError
+from regard.examples.piecework import Piecework, Work, columns_of
 from regard.examples.raw import Block, Raw, keep
 from regard.fields import Example, Field, Flat, Row
 
@@ -32,6 +33,7 @@ Fields = Mapping[str, Any]
 Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
+ALONE = Work()
 SHOWN = 20
 """Examples of the validation part that are kept where a task watches none: a few are shown."""
 
@@ -107,7 +109,11 @@ class Plan:
         return UserError(f"data.{part}: no example can be used")
 
     def prepare(
-        self, folder: Path, given: Fields | None = None, check: Check | None = None
+        self,
+        folder: Path,
+        given: Fields | None = None,
+        check: Check | None = None,
+        work: Work = ALONE,
     ) -> Report:
         """Put all that training needs into a folder; `given` are fields that have learnt from the
         data of another run."""
@@ -125,12 +131,15 @@ class Plan:
             self._refuse(found.report)
         fitted = self._fitted(folder, raw["train"], given)
         report, held_out = raw["train"].report, Report()
-        report.used = self._store(place, "train", fitted, raw["train"], given, report)
+        report.used = self._store(place, "train", fitted, raw["train"], given, report, work)
         if "validation" in raw:
             own = bool(self.data.validation)  # a share is reported with the rest
             held_out = raw["validation"].report if own else Report()
             if self.validates:
-                self._store(place, "validation", fitted, raw["validation"], given, held_out)
+                alone = Work(tell=work.tell)
+                self._store(
+                    place, "validation", fitted, raw["validation"], given, held_out, alone
+                )
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
@@ -138,6 +147,8 @@ class Plan:
         read = [*place.glob("raw_*"), *place.glob(".raw_*")]
         for path in sorted(read, key=lambda path: path.suffix != ".json"):
             path.unlink()
+        for part in ("train", "validation"):
+            shutil.rmtree(place / f".{part}", ignore_errors=True)
         return report
 
     def finish(self, folder: Path, fields: Fields, raw: Mapping[str, Raw], report: Report) -> None:
@@ -160,12 +171,21 @@ class Plan:
                 found |= {part: made} if part != "test" or len(made) else {}
         if self.held_out:
             every = found["train"]
-            belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
+            belongs = self._belonging(place, every)
             for number, part in enumerate(files.PARTS):
                 if part == "train" or (self.has(part) and not self.data.names(part)):
                     found[part] = every.only(belongs == number)
         # Nor one of which nothing is drawn.
         return {part: raw for part, raw in found.items() if part != "test" or len(raw)}
+
+    def _belonging(self, place: Path, every: Raw) -> NDArray[np.uint8]:
+        """(N,): the number of the part of each example of the training files; kept while a run is
+        prepared."""
+        with Writer(place, "raw_parts", {"part": Column("u1")}) as writer:
+            if not writer.complete:
+                found = [files.PARTS.index(part) for part in self._parts(lambda: every)]
+                writer.add([{"part": np.array(found, np.uint8)}][writer.done :])
+        return Store(place, "raw_parts")[0]["part"]
 
     def _refuse(self, report: Report) -> None:
         """Refuse what the recipe says is to be refused: the first of it."""
@@ -191,28 +211,26 @@ class Plan:
         return found
 
     def _store(
-        self, place: Path, part: str, fields: Fields, raw: Raw, given: Fields, report: Report
-    ) -> int:
+        self, place: Path, part: str, fields: Fields, raw: Raw, given: Fields, report: Report,
+        work: Work,
+    ) -> int:  # fmt: skip
         """Write the rows of a part; how many examples they are of."""
-        by = {side: BASE if side in given else TRAINING for side in fields}
-        count = 0
-        with Writer(place, part, _columns(fields)) as writer:
-            left = writer.done  # rows that are written already: counted and reported again
-            for block in raw.blocks(min(field.together for field in fields.values())):
-                flat = self._encoded(block, part, fields, by)
-                flat, used = self._admitted(flat, block, part, fields, report)
-                count += used
-                rows = _count(flat)
-                if rows > left:
-                    writer.add_columns(_chosen(flat, np.arange(rows) >= left) if left else flat)
-                left = max(0, left - rows)
+        made = Piecework(self, place, part, fields, raw, given)
+        count = made.all(work, report)
         if not count:
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")
         store = Store(place, part)
         for side, field in fields.items():
-            field.suffices(store, part, by[side])
+            field.suffices(store, part, made.by[side])
         return count
+
+    def encoded(
+        self, block: Block, part: str, fields: Fields, by: Mapping[str, str], report: Report
+    ) -> tuple[dict[str, Flat], int]:
+        """The rows of a block's examples, and how many examples they are of."""
+        flat = self._encoded(block, part, fields, by)
+        return self._admitted(flat, block, part, fields, report)
 
     def _encoded(
         self, block: Block, part: str, fields: Fields, by: Mapping[str, str]
@@ -245,7 +263,7 @@ class Plan:
             for field in fields.values():
                 row |= field.cut(row, self.data.max_length)
             rows += [row, *also(row)] if also else [row]
-        return joined(rows, _columns(fields)), used
+        return joined(rows, columns_of(fields)), used
 
     def _long(
         self, flat: dict[str, Flat], fields: Fields, block: Block, report: Report
@@ -301,16 +319,6 @@ def _learnt(field: Field, folder: Path) -> Field | None:
         return field.load(folder)
     except UserError:
         return None
-
-
-def _columns(fields: Fields) -> dict[str, Column]:
-    """Those of all fields."""
-    return {name: c for field in fields.values() for name, c in field.columns.items()}
-
-
-def _count(flat: Mapping[str, Flat]) -> int:
-    """How many rows."""
-    return len(next(iter(flat.values()))[1])
 
 
 def _chosen(flat: Mapping[str, Flat], rows: NDArray[np.bool_]) -> dict[str, Flat]:
