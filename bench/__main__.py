@@ -24,6 +24,7 @@ from bench import (
     ngrams,
     plan,
     preparing,
+    processes,
     recurrent,
     scaling,
     serving,
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "tags": tags.tags,
     "bag": bag.bag,
     "plan": plan.plan,
+    "processes": processes.processes,
 }
 
 
@@ -119,6 +121,9 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--to", default="docs/images", help="scaling, labels: where the picture goes"
+    )
+    parser.add_argument(
+        "--recorded", action="store_true", help="labels: believe what was measured and recorded"
     )
     options = parser.parse_args(arguments)
     options.runs = options.runs or f"runs/{options.name}"

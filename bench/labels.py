@@ -8,13 +8,17 @@ test's reviews.
 
     python -m bench labels --runs ../runs/labels --from ../runs
 
-A run that is there is not made again, so that the table can be made in several evenings. `--from`
-is the folder with the runs that are begun from: imdb-vectors (`regard word2vec unsup.txt.gz
-train.tsv.gz --dim 256`), imdb-elmo and imdb-mlm.
+A run that is there is not made again, so that the table can be made in several evenings. Each score
+is written into bench/labels/measured.json; with `--recorded`, what stands there is believed as long
+as the recipe is the one that it was measured with. `--from` is the folder with the runs that are
+begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256`), imdb-elmo and
+imdb-mlm.
 """
 
 import argparse
 import gzip
+import hashlib
+import json
 import math
 import random
 import statistics
@@ -29,6 +33,8 @@ from regard.recipe.parts import resume
 from regard.runs import Run
 
 FOLDER = Path(__file__).parent / "labels"
+RECORD = FOLDER / "measured.json"
+"""Of each run: accuracy, processor time of its training, and the hash of what it was trained by."""
 BEGUN = {
     "word2vec": ("imdb-vectors", ("model.input.vectors", "tokenizer.words_of")),
     "elmo": ("imdb-elmo", ("model.input.weights",)),
@@ -113,27 +119,44 @@ def _score(
     files: dict[str, Path],
     options: argparse.Namespace,
 ) -> float:
-    """Accuracy of one run, which is trained unless it is there."""
+    """Accuracy of one run, which is trained unless it is there, or recorded."""
+    epochs, rate = NEAR.get(way, {}).get(count, (EPOCHS[count], 0.0))
+    settings = [f"train.epochs={epochs}", f"seed={draw}"]
+    if rate:
+        settings.append(f"train.optimizer.learning_rate={rate}")
+    recipe, place = FOLDER / f"{way}.toml", folder / f"{way}-{count or 'all'}-{draw}"
+    digest = hashlib.sha256("\n".join([recipe.read_text("utf-8"), *settings]).encode()).hexdigest()
+    known = recorded().get(place.name, {})
+    if options.recorded and known.get("recipe") == digest:
+        return float(known["accuracy"])
     changes = [
         f'data.train=["{files[f"{count}-{draw}"].resolve()}"]',
         f'data.test=["{files["test"].resolve()}"]',
-        f"train.epochs={EPOCHS[count]}",
         f"train.threads={options.threads}",
-        f"seed={draw}",
+        *settings,
     ]
-    if way in NEAR:
-        epochs, rate = NEAR[way][count]
-        changes += [f"train.epochs={epochs}", f"train.optimizer.learning_rate={rate}"]
-    place = folder / f"{way}-{count or 'all'}-{draw}"
     if way in BEGUN and not place.exists():
         name, keys = BEGUN[way]
         run = begun(Path(options.base) / name, way)
         changes += [f'{key}="{run}"' for key in keys]
-    return accuracy(place, FOLDER / f"{way}.toml", changes)
+    value, seconds = accuracy(place, recipe, changes)
+    _record(place.name, {"accuracy": value, "cpu_seconds": round(seconds), "recipe": digest})
+    return value
 
 
-def accuracy(place: Path, recipe: Path, changes: list[str]) -> float:
-    """Of a run, which is trained unless it is there."""
+def recorded() -> dict[str, dict[str, Any]]:
+    """What was measured so far, by the names of runs."""
+    return dict(json.loads(RECORD.read_text("utf-8"))) if RECORD.exists() else {}
+
+
+def _record(name: str, found: dict[str, Any]) -> None:
+    rows = {**recorded(), name: found}
+    text = ",\n".join(f'  "{key}": {json.dumps(rows[key])}' for key in sorted(rows))
+    RECORD.write_text(f"{{\n{text}\n}}\n", encoding="utf-8", newline="\n")
+
+
+def accuracy(place: Path, recipe: Path, changes: list[str]) -> tuple[float, float]:
+    """Of a run, which is trained unless it is there, and its processor time in seconds."""
     if not place.exists():
         regard.train(str(recipe), *changes, to=place)
     elif not (place / "model").is_dir():
@@ -142,7 +165,7 @@ def accuracy(place: Path, recipe: Path, changes: list[str]) -> float:
     seconds = [r["cpu_seconds"] for r in Run(place).records() if "cpu_seconds" in r][-1]
     value = scores["accuracy"].value
     print(f"{place.name:18} {value:6.2f}   {seconds:7,.0f} CPU s", flush=True)
-    return value
+    return value, seconds
 
 
 def begun(run: Path, way: str) -> Path:

@@ -44,7 +44,7 @@ def tags(options: argparse.Namespace) -> dict[str, Any]:
                 folder / f"{way}-{draw}",
                 RECIPES / f"{WAYS[way]}.toml",
                 _changes(way, draw, data, options),
-            )
+            )[0]
             for draw in draws
         ]
         table[way] = summary(found, TESTED)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         load,
         plan,
         predict,
+        sweep,
         train,
         word2vec,
     )
@@ -33,10 +34,10 @@ else:
 
 __version__: str
 __all__ = [
-    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "train",
-    "word2vec",
+    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "sweep",
+    "train", "word2vec",
 ]  # fmt: skip
-_ROOMS = {"compare", "doctor", "inspect", "plan", "train", "word2vec"}
+_ROOMS = {"compare", "doctor", "inspect", "plan", "sweep", "train", "word2vec"}
 """Functions that share their name with a module: Python has one place for both."""
 
 

@@ -25,6 +25,7 @@ from regard.verbs import (
     serving,
     shipping,
     starting,
+    sweeping,
     using,
     vectors,
 )
@@ -77,6 +78,7 @@ VERBS: dict[str, Callable[..., None]] = {
         learning.train,
         learning.doctor,
         planning.plan,
+        sweeping.sweep,
         using.evaluate,
         using.compare,
         predicting.predict,

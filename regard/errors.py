@@ -15,6 +15,10 @@ class RecipeError(UserError):
     """A recipe that cannot be run: the message names the key and where it stands."""
 
 
+class TrainingError(UserError):
+    """A training that cannot go on with the settings that it has; others may do."""
+
+
 @contextmanager
 def advised(advice: str) -> Iterator[None]:
     """An error that names a file of a run also says what to do about it."""

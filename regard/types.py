@@ -11,13 +11,13 @@ Shape letters, used in every signature:
 A mask is boolean and True where a position is real (may be attended to, counts in the loss).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import RecipeError
 
@@ -375,12 +375,18 @@ class Rounded(Protocol):
 
 
 @runtime_checkable
-class Rated(Protocol):
-    """A model whose parts do not all learn at the same rate."""
+class Units(Protocol):
+    """A module with parts whose weights need to be whole only while they compute: they are called
+    as modules, and nobody else reads their weights while learning."""
 
-    def rates(self) -> Mapping[Tensor, float]:
-        """What the learning rate of a parameter is multiplied by, where it is."""
-        ...
+    def units(self) -> Iterable[nn.Module]: ...
+
+
+@runtime_checkable
+class Rated(Protocol):
+    """A model that multiplies the learning rate of some parameters, each by a factor of its own."""
+
+    def rates(self) -> Mapping[Tensor, float]: ...
 
 
 @runtime_checkable

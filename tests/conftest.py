@@ -14,8 +14,14 @@ import tests.shapes
 PROJECT = Path(__file__).resolve().parent.parent
 
 # Before any test imports regard: from here on every shape in a signature is checked at each call.
+# Files without shapes are left alone: mypy knows their types, and to check each call takes time.
 if os.environ.get("REGARD_NO_SHAPE_CHECK") != "1":
-    install_import_hook("regard", f"{tests.shapes.__name__}.check")
+    shaped = [
+        ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+        for path in (PROJECT / "regard").rglob("*.py")
+        if "jaxtyping" in path.read_text(encoding="utf-8")
+    ]
+    install_import_hook(shaped, f"{tests.shapes.__name__}.check")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)

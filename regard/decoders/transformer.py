@@ -162,6 +162,11 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(Block(config, dim, cross=memory) for _ in range(config.layers))
         self.norm = config.last(dim)
 
+    def units(self) -> list[nn.Module]:
+        """Blocks; where there is a memory, their projections of it are asked for before them."""
+        blocks: list[Any] = list(self.blocks)
+        return [block.feedforward if hasattr(block, "cross") else block for block in blocks]
+
     def start(self, memory: Sequence | None, rows: int) -> State:
         """The state that has read nothing, for `rows` sentences."""
         if memory is None:

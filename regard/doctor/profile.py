@@ -36,7 +36,7 @@ from regard.layers.residual import Residual
 from regard.runs import Run
 from regard.runs.training import new_job
 from regard.train import loop
-from regard.train.gradient import Counts, Micro, descend, gradient
+from regard.train.gradient import descend, gradient
 from regard.train.job import Job
 from regard.train.prefetch import prefetch
 from regard.train.progress import Progress
@@ -217,13 +217,14 @@ class Stepper:
         self.alone = Team(job.objective, 1, job.device)
         """Who watches sees one thread."""
 
-    def take(self) -> Micro:
-        micro, self.state.progress.position = loop.take(self.job, self.state)
-        return micro
+    def take(self) -> loop.Taken:
+        taken = loop.take(self.job, self.state)
+        self.state.progress.position = taken.position
+        return taken
 
-    def learn(self, micro: Micro, team: Team) -> None:
+    def learn(self, taken: loop.Taken, team: Team) -> None:
         job, state, progress = self.job, self.state, self.state.progress
-        counts = Counts.over(job.group, [part for parts in micro for part in parts])
+        micro, counts, _ = taken
         with record_function("gradient"):
             _, state.carry, norm = gradient(job, micro, counts, progress.update, state.carry, team)
         with record_function(PREFIX + OPTIMIZER):
@@ -258,10 +259,10 @@ def _timed(stepper: Stepper) -> dict[str, Any]:
     start, cpu = time.perf_counter(), time.process_time()
     while updates < UPDATES and time.perf_counter() - start < SECONDS:
         began = time.perf_counter()
-        micro = stepper.take()
+        found = stepper.take()
         making += time.perf_counter() - began
-        stepper.learn(micro, stepper.state.team)
-        taken += [batch for parts in micro for batch in parts]
+        stepper.learn(found, stepper.state.team)
+        taken += found.parts
         updates += 1
     elapsed = time.perf_counter() - start
     masks = [t for b in taken for name, t in b.tensors.items() if name.endswith("mask")]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regard.door.planning import plan as plan
+from regard.door.sweeping import sweep as sweep
 from regard.door.words import word2vec as word2vec
 from regard.interop import Engine, Form, Quantization
 

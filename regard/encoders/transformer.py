@@ -64,6 +64,12 @@ class Encoder(Stack):
         self.blocks = nn.ModuleList(Block(config, dim) for _ in range(config.layers))
         self.norm = config.last(dim)
 
+    def units(self) -> list[nn.Module]:
+        """Of the last block, `at` may compute a part by itself."""
+        *blocks, last = self.blocks
+        network: nn.Module = last.feedforward  # type: ignore[assignment]
+        return [*blocks, network]
+
     def _finish(self, x: Tensor) -> Tensor:
         return self.norm(x)  # type: ignore[no-any-return]
 

@@ -50,34 +50,52 @@ class Recipe:
 def load(path: Path, overrides: Iterable[str] = (), *, of_run: bool = False) -> Recipe:
     """Read a recipe file and change it by `overrides`, each `dotted.key=value`. That of a run may
     have keys of an earlier version."""
-    found = find(path)
-    text = toml.read(found)
-    try:
-        table = toml.parse(text)
-    except ValueError as error:
-        raise RecipeError(f"{found}: not TOML: {error}") from None
-    place = Place(found, text, tuple(overrides))
+    table, place = _read(path, overrides)
     if of_run:
         with place.located():
             table = upgrade.present(table)
-    return _changed(table, found.parent, place, of_run)
+    assert place.path is not None
+    return recipe(_changed(table, place.path.parent, place), place, of_run=of_run)
 
 
 def from_table(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """The same for a recipe in memory; its paths are relative to the working folder."""
+    place = Place(overrides=tuple(overrides))
+    return recipe(_changed(_copied(table), Path.cwd(), place), place)
+
+
+def written(given: Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Table:
+    """What a recipe says itself, without any default, with these changes in it; its paths begin at
+    a root, so that it can stand in any folder. Nothing else of it is checked."""
+    if isinstance(given, Mapping):
+        return _changed(_copied(given), Path.cwd(), Place(overrides=tuple(overrides)))
+    table, place = _read(given, overrides)
+    assert place.path is not None
+    return _changed(table, place.path.parent, place)
+
+
+def _read(path: Path, overrides: Iterable[str]) -> tuple[Table, Place]:
+    found = find(path)
+    text = toml.read(found)
     try:
-        own = copy.deepcopy(dict(table))
+        return toml.parse(text), Place(found, text, tuple(overrides))
+    except ValueError as error:
+        raise RecipeError(f"{found}: not TOML: {error}") from None
+
+
+def _copied(table: Mapping[str, Any]) -> Table:
+    try:
+        return copy.deepcopy(dict(table))
     except RecursionError:
         raise RecipeError("recipe: it is nested too deeply") from None
-    return _changed(own, Path.cwd(), Place(overrides=tuple(overrides)))
 
 
-def _changed(table: Table, folder: Path, place: Place, of_run: bool = False) -> Recipe:
+def _changed(table: Table, folder: Path, place: Place) -> Table:
     for override in place.overrides:
         _override(table, override)
     with place.located():
         paths.from_recipe(table, folder)
-    return recipe(table, place, of_run=of_run)
+    return table
 
 
 def find(path: Path) -> Path:
@@ -154,12 +172,17 @@ def recipe(table: Table, place: Place = Place(), *, of_run: bool = False) -> Rec
 
 def dump(resolved: Recipe) -> str:
     """The recipe as TOML, with every default written out."""
+    return tomli_w.dumps(_whole(resolved_table(resolved)))
+
+
+def resolved_table(resolved: Recipe) -> Table:
+    """The recipe as a table, with every default; a number that may be any is a float."""
     table: Table = {"task": resolved.kind, "seed": resolved.seed}
     table |= plain(resolved.task)
     absent = {name: {"kind": "none"} for name in module("tasks", resolved.kind).PARTS}
     table["model"] = absent | plain(resolved.model)
     table["train"] = plain(resolved.train)
-    return tomli_w.dumps(_whole(table))
+    return table
 
 
 def _whole(value: Any) -> Any:
@@ -216,6 +239,11 @@ def _override(table: Table, override: str) -> None:
             raise RecipeError(f"{place}: {toml.named(name)} is a value, not a section")
     with Place(overrides=(override,)).located():
         inner[last] = paths.from_here(key, _value(key, text))
+
+
+def value(text: str) -> Any:
+    """A value as it stands on the command line: TOML, or a text without quotes."""
+    return _value("value", text)
 
 
 def _value(key: str, text: str) -> Any:

@@ -112,6 +112,11 @@ def with_parts(*words: str | Path) -> str:
     return command(*words, *(w for f in _folders for w in ("--parts", f)))
 
 
+def folders() -> list[Path]:
+    """Where parts of somebody else are looked for."""
+    return [*_folders]
+
+
 def kinds(room: str) -> list[str]:
     """The names that `kind` may take in a room, without importing anything."""
     return sorted(_own(room).union(*(_files(folder / room) for folder in _folders)))

@@ -111,8 +111,7 @@ class Run:
 
         def take(found: Checkpoint) -> tuple[Checkpoint, dict[str, torch.Tensor], Progress, str]:
             checkpoint.check_shapes(empty, found.shapes(), str(found.folder))
-            files = found.manifest()["files"]
-            return found, found.weights(), found.standing(), files["model.safetensors"]["sha256"]
+            return found, found.weights(), found.standing(), found.sha256()
 
         (found, weights, progress, sha256), faults = self._read(which, take)
         model = build(self.recipe.model, sizes)

@@ -82,6 +82,12 @@ def free_folder(name: str) -> Path:
     return _taken(name)[1]
 
 
+def last_folder(recipe: str | Path) -> Path | None:
+    """The folder of the newest run that was begun of a recipe that was given no other."""
+    there, folder = _taken(name_of(recipe))
+    return folder if preparing.is_interrupted(folder) else there[-1] if there else None
+
+
 def check_rerun(
     recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), verb: str = "train"
 ) -> list[dict[str, Any]]:

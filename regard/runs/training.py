@@ -1,8 +1,9 @@
 """Training a run, from its newest whole checkpoint to its end."""
 
 import shutil
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,18 +20,21 @@ from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
 from regard.runs.samples import sampler
-from regard.tasks import Carries, Task
+from regard.tasks import Carries, Shares, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
-from regard.train.job import Config, Job, make
-from regard.train.log import RECORDS, Callback, Log, tell
+from regard.train.group import Group
+from regard.train.job import Config, Job, Objective, make
+from regard.train.log import RECORDS, Callback, Log, Unlogged, tell
 from regard.train.loop import fit
 from regard.train.prefetch import prefetch
 from regard.train.progress import Clock, Progress
 from regard.types import Carry
 
+ALONE = Group()
 
-def new_job(run: Run, task: Task, settings: Config) -> tuple[Job, Model]:
+
+def new_job(run: Run, task: Task, settings: Config, group: Group = ALONE) -> tuple[Job, Model]:
     """What the loop needs to train a run's model from its beginning, and this model. Nothing is
     validated, recorded or saved, unless the job is changed."""
     recipe = run.recipe
@@ -39,62 +43,151 @@ def new_job(run: Run, task: Task, settings: Config) -> tuple[Job, Model]:
     with recipe.place.located():
         model = build(recipe.model, task.sizes).to(settings.device)
     batches = task.batches(recipe.seed)
-    job = make(model, task.loss, batches, settings, seed=recipe.seed, dim=recipe.model.dim)
-    return job, model
+    job = make(
+        model, task.loss, batches, settings, seed=recipe.seed, dim=recipe.model.dim, group=group
+    )
+    carried = isinstance(task, Carries) and bool(task.carried(model))
+    return replace(job, carried=carried), model
 
 
 def train(
     run: Run,
     callbacks: Iterable[Callback] = (),
     tick: Callable[[Progress], None] = lambda progress: None,
+    group: Group = ALONE,
 ) -> Progress:
-    """Train a run, from its newest whole checkpoint if there is one, to its end."""
+    """Train a run, from its newest whole checkpoint if there is one, to its end. Of a group of
+    processes, rank 0 alone writes, and calls back."""
     manifest.sealed(run.folder, whole=True)
+    if group.rank:
+        return _train(run, [], lambda progress: None, group)
     with lock.held(run.folder):
         preparing.end(run.folder)  # a kill may have come before that
-        return _train(run, list(callbacks), tick)
+        return _train(run, list(callbacks), tick, group)
 
 
-def _train(run: Run, callbacks: list[Callback], tick: Callable[[Progress], None]) -> Progress:
+def _train(
+    run: Run, callbacks: list[Callback], tick: Callable[[Progress], None], group: Group
+) -> Progress:
     bound_caches()
     keep_pages()
-    newest, faults = checkpoint.newest(run.checkpoints, resumable=True)
+    newest, faults = _newest(run, group)
     before, task = run.last_start(newest), run.task
-    settings: Config = device.settle(run.recipe.train, before)
-    job, model = new_job(run, task, settings)
-    steps = job.optimizer
+    settings = _settled(run, before, group)
+    job, model = new_job(run, task, settings, group)
+    held = Held(run, task, model, job, group)
+    if isinstance(task, Shares):
+        task.ranks = group
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
-    checkpoint.set_aside(run.checkpoints, newest)
     begun = Progress()
     if newest is None:
         clock = Clock(begun)  # what is counted for the first weights is learning, too
-        _initialise(run, task, model, callbacks)
+        _begin(held, callbacks)
         clock.stamp()
-    progress, carry = _restore(newest, task, model, steps, begun)
-    prune(run, progress)  # a kill may have come between the last save and this
-    _check_records(run, newest, callbacks)
+    progress, carry = _restore(held, newest, begun)
     batches, sample = prefetch(job.batches, settings.workers), sampler(run.recipe, task, run.folder)
-    with Log(run.folder, progress, callbacks) as log, batches as prefetched:
-        _start(log, progress, before, device.describe(settings))
+    with _log(run, newest, progress, callbacks, group) as log, batches as prefetched:
+        _start(log, progress, before, device.describe(settings, group.size))
         job = replace(
             job,
             batches=prefetched,
-            validate=lambda: task.validate(model),
-            sample=lambda: sample(model),
+            validate=lambda: _validate(held),
+            sample=lambda: sample(held.whole),
             lower_is_better=lower_is_better(run.recipe),
             record=log.record,
-            save=lambda progress, carry: _save(run, model, steps, progress, carry),
-            rollback=lambda lowered: _roll_back(run, task, model, steps, log, lowered),
+            save=lambda progress, carry: _save(held, progress, carry),
+            rollback=lambda lowered: _roll_back(held, log, lowered),
             tick=tick,
         )
         progress = fit(job, progress, carry)
-        if progress.finished:
+        if progress.finished and group.rank == 0:
             finish(run, progress, callbacks, model.device)
     return progress
 
 
-def _start(log: Log, progress: Progress, before: dict[str, Any], now: dict[str, Any]) -> None:
+def _newest(run: Run, group: Group) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint, on all ranks that which rank 0 finds, and what is wrong with
+    newer ones, which are set aside."""
+    found, faults = None, list[str]()
+    if group.rank == 0:
+        found, faults = checkpoint.newest(run.checkpoints, resumable=True)
+        checkpoint.set_aside(run.checkpoints, found)
+    return _of_all(run, found, group), faults
+
+
+def _of_all(run: Run, found: Checkpoint | None, group: Group) -> Checkpoint | None:
+    """The checkpoint that rank 0 has found, on all ranks."""
+    update = group.first(found and found.update)
+    return None if update is None else Checkpoint(run.checkpoints / f"{update:08d}")
+
+
+def _settled(run: Run, before: dict[str, Any], group: Group) -> Config:
+    """The section `train` as it is on this machine; of several, in the precision that all have."""
+    settings: Config = device.settle(run.recipe.train, before, group.near, group.size)
+    precisions = set(group.gather(settings.precision))
+    return settings if len(precisions) == 1 else replace(settings, precision="float32")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is trained, and by whom."""
+
+    run: Run
+    task: Task
+    model: Model
+    job: Job
+    group: Group
+
+    @property
+    def whole(self) -> Model:
+        """The model, or one like it where it is divided among ranks."""
+        plain = self.job.plain
+        return self.model if plain is None else cast(Model, cast(Objective, plain).model)
+
+
+def _begin(held: Held, callbacks: Iterable[Callback]) -> None:
+    """The first weights: rank 0 makes them for all."""
+    if held.group.rank == 0:
+        _initialise(held.run, held.task, held.whole, callbacks)
+    held.group.same_weights(held.whole)
+    if held.job.sharded:
+        from regard.train import sharding
+
+        sharding.give(held.model, held.whole)
+
+
+def _validate(held: Held) -> dict[str, float]:
+    """By all ranks, if the task can share it, or by rank 0; all give it the weights they have."""
+    if held.job.sharded:
+        from regard.train import sharding
+
+        sharding.fill(held.whole, held.model)
+    asked = held.group.rank == 0 or isinstance(held.task, Shares)
+    return held.task.validate(held.whole.eval()) if asked else {}
+
+
+@contextmanager
+def _log(
+    run: Run,
+    newest: Checkpoint | None,
+    progress: Progress,
+    callbacks: list[Callback],
+    group: Group,
+) -> Iterator[Log | Unlogged]:
+    """Where rank 0 records, once what a kill may have left is put in order; the others do not."""
+    if group.rank:
+        yield Unlogged()
+        return
+    prune(run, progress)  # a kill may have come between the last save and this
+    _check_records(run, newest, callbacks)
+    with Log(run.folder, progress, callbacks) as log:
+        yield log
+
+
+def _start(
+    log: Log | Unlogged, progress: Progress, before: dict[str, Any], now: dict[str, Any]
+) -> None:
     """Record what this start decided, where it is new, and say what is no longer as it was."""
     if any(before.get(key) != value for key, value in now.items()):
         text = "; ".join(device.changes(before, now))
@@ -139,23 +232,24 @@ def _give_vectors(run: Run, task: Task, model: Model, callbacks: Iterable[Callba
         tell(callbacks, {"kind": "warning", "text": text})
 
 
-def _restore(
-    found: Checkpoint | None,
-    task: Task,
-    model: Model,
-    steps: torch.optim.Optimizer,
-    begun: Progress,
-) -> tuple[Progress, Carry]:
+def _restore(held: Held, found: Checkpoint | None, begun: Progress) -> tuple[Progress, Carry]:
     """Make model and optimizer as they were at a checkpoint; where that was, or what has begun."""
     if found is None:
         return begun, None
+    task, model, steps = held.task, held.model, held.job.optimizer
     with advised(REMOVE):
         source, progress, handed = str(found.folder), found.standing(), found.carry()
-        checkpoint.put_weights(model, found.weights(), source)
-        checkpoint.put_optimizer(steps, model, found.optimizer(), source)
+        if held.job.sharded:
+            from regard.train import sharding
+
+            checkpoint.check_shapes(model, found.shapes(), source)
+            sharding.restore(found.folder, model, steps)
+        else:
+            checkpoint.put_weights(model, found.weights(), source)
+            checkpoint.put_optimizer(steps, model, found.optimizer(), source)
         # After an update that was refused, nothing is handed on.
         if handed or not progress.refused:
-            shapes = task.carried(model) if isinstance(task, Carries) else {}
+            shapes = task.carried(held.whole) if isinstance(task, Carries) else {}
             if {name: tuple(tensor.shape) for name, tensor in handed.items()} != shapes:
                 raise UserError(f"{source}: carry.safetensors is not what this model hands on")
             checkpoint.check_finite(handed, source)
@@ -163,12 +257,25 @@ def _restore(
     return progress, {name: t.clone().to(model.device) for name, t in handed.items()}
 
 
-def _roll_back(
-    run: Run, task: Task, model: Model, steps: torch.optim.Optimizer, log: Log, lowered: int
-) -> tuple[Progress, Carry]:
+def _roll_back(held: Held, log: Log | Unlogged, lowered: int) -> tuple[Progress, Carry]:
     """Make all as it was at the last checkpoint that the recipe planned and that was made before
     the trouble, or at the beginning: the same whether or not the run was interrupted since."""
-    found = None
+    run, group = held.run, held.group
+    found = _of_all(run, None if group.rank else _sound_checkpoint(run), group)
+    held.job.optimizer.state.clear()
+    if found is None:
+        torch.manual_seed(run.recipe.seed)
+        new = build(run.recipe.model, held.task.sizes)
+        checkpoint.put_weights(held.whole, checkpoint.weights_of(new), "the beginning")
+        _begin(held, ())
+    progress, carry = _restore(held, found, Progress())
+    progress.lowered = lowered
+    log.rewind(progress)
+    return progress, carry
+
+
+def _sound_checkpoint(run: Run) -> Checkpoint | None:
+    """The last that the recipe planned and that was made before the trouble; later ones go."""
     for later in reversed(checkpoint.checkpoints(run.checkpoints)):
         if later.fault(resumable=True):
             checkpoint.keep_damaged(later)
@@ -176,19 +283,9 @@ def _roll_back(
         stood = later.standing()
         planned = later.update % run.recipe.train.save_every == 0
         if not stood.refused and (planned or stood.best_update == later.update):
-            found = later
-            break
+            return later
         checkpoint.remove(later.folder)
-    steps.state.clear()
-    if found is None:
-        torch.manual_seed(run.recipe.seed)
-        new = build(run.recipe.model, task.sizes)
-        _initialise(run, task, new, ())
-        checkpoint.put_weights(model, checkpoint.weights_of(new), "the beginning")
-    progress, carry = _restore(found, task, model, steps, Progress())
-    progress.lowered = lowered
-    log.rewind(progress)
-    return progress, carry
+    return None
 
 
 def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Callback]) -> None:
@@ -209,16 +306,37 @@ def _check_records(run: Run, newest: Checkpoint | None, callbacks: Iterable[Call
             tell(callbacks, {"kind": "warning", "text": text})
 
 
-def _save(
-    run: Run, model: Model, steps: torch.optim.Optimizer, progress: Progress, carry: Carry
-) -> None:
-    checkpoint.save(
-        run.checkpoints / f"{progress.update:08d}",
-        checkpoint.weights_of(model),
-        progress.as_dict(),
-        checkpoint.optimizer_of(steps, model),
-        carry,
-        run=run.files,
-        records={f.name: manifest.entry(f) for f in [run.folder / RECORDS] if f.is_file()},
-    )
-    prune(run, progress)
+def _save(held: Held, progress: Progress, carry: Carry) -> None:
+    """Rank 0 writes; where the model is divided, each writes its shards into the same folder."""
+    run, group, model = held.run, held.group, held.model
+    folder = run.checkpoints / f"{progress.update:08d}"
+    weights = checkpoint.weights_of(model)
+    optimizer = checkpoint.optimizer_of(held.job.optimizer, model)
+
+    def shards(writing: Path) -> None:
+        from regard.train import sharding
+
+        fault = ""
+        group.gather(None)  # the folder is there
+        try:
+            sharding.save(writing, weights, optimizer, group.rank)
+        except (UserError, OSError) as error:
+            fault = str(error)
+        if faults := [said for said in group.gather(fault) if said]:
+            raise UserError(f"{faults[0]}. Earlier checkpoints are whole: make room, then resume")
+
+    if group.rank == 0:
+        whole = not held.job.sharded
+        checkpoint.save(
+            folder,
+            weights if whole else None,
+            progress.as_dict(),
+            optimizer if whole else None,
+            carry,
+            run=run.files,
+            records={f.name: manifest.entry(f) for f in [run.folder / RECORDS] if f.is_file()},
+            shards=None if whole else shards,
+        )
+        prune(run, progress)
+    elif held.job.sharded:
+        shards(checkpoint.unfinished(folder))

@@ -64,12 +64,9 @@ def make(
     app.add_exception_handler(Exception, _failed)
     guard = Guard(app, settings, keys, metrics, is_open, shelf.busy)
     guards.append(guard)
-    guard.paths = frozenset(
-        path
-        for each in app.state.routers
-        for path in (r.path for r in each.routes)
-        if "{" not in path
-    )
+    plain = [r for each in app.state.routers for r in each.routes if "{" not in r.path]
+    guard.paths = frozenset(route.path for route in plain)
+    guard.direct = {("POST", r.path): r.endpoint for r in plain if "POST" in r.methods}
     return app, guard
 
 

@@ -4,11 +4,12 @@ One call of it has one cap on the length of outputs, and each sentence has a cap
 thirty sentences hardly three can be searched together. Here their caps are rounded up, so that most
 can. What reaches its own cap is searched once more, with that cap: only where a hypothesis would
 have won unfinished at the cap, and lost as it went on, is the output another, a finished one. What
-a sentence's cap is rounded to depends on itself alone.
+a sentence's cap is rounded to depends on itself alone: neither on its company nor on what came
+before.
 """
 
 from dataclasses import replace
-from threading import Lock
+from functools import partial
 from typing import Any
 
 from regard.decoding.translation import Finder
@@ -18,40 +19,32 @@ from regard.search import Hypothesis, Request
 
 ROUNDING = 16
 """Tokens."""
-MANY = 500
-"""Sentences after which it shows whether many reach their caps: then it is not worth its while."""
 
 
 class Served(Predictor):
     """A trained model that many ask at once."""
 
-    _lock = Lock()
-    _searched = _again = 0
-
     def finder(self, search: Part, *, prefixes: bool = False, details: bool = True) -> Any:
         found = super().finder(search, prefixes=prefixes, details=details)
-        if found is None or (self._searched > MANY and self._again > self._searched / 8):
-            return found
-        return lambda *asked: self._found(found, *asked)
+        return None if found is None else partial(_found, found)
 
-    def _found(
-        self, find: Finder, sources: list[list[int]], request: Request, search: Part
-    ) -> list[list[Hypothesis]]:
-        caps = [int(cap) for cap in request.caps]
-        rounded = [-(-cap // ROUNDING) * ROUNDING if cap > 0 else cap for cap in caps]
-        found = find(sources, replace(request, caps=rounded), search)
-        late = [
-            n
-            for n, best in enumerate(found)
-            if rounded[n] != caps[n] and any(_reaches(h, caps[n]) for h in best)
-        ]
-        with self._lock:
-            self._searched, self._again = self._searched + len(caps), self._again + len(late)
-        if late:
-            own = replace(_part(request, late), caps=[caps[n] for n in late])
-            for n, best in zip(late, find([sources[n] for n in late], own, search), strict=True):
-                found[n] = best
-        return found
+
+def _found(
+    find: Finder, sources: list[list[int]], request: Request, search: Part
+) -> list[list[Hypothesis]]:
+    caps = [int(cap) for cap in request.caps]
+    rounded = [-(-cap // ROUNDING) * ROUNDING if cap > 0 else cap for cap in caps]
+    found = find(sources, replace(request, caps=rounded), search)
+    late = [
+        n
+        for n, best in enumerate(found)
+        if rounded[n] != caps[n] and any(_reaches(h, caps[n]) for h in best)
+    ]
+    if late:
+        own = replace(_part(request, late), caps=[caps[n] for n in late])
+        for n, best in zip(late, find([sources[n] for n in late], own, search), strict=True):
+            found[n] = best
+    return found
 
 
 def _reaches(found: Hypothesis, cap: int) -> bool:

@@ -1,6 +1,7 @@
 """Figures for Prometheus."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -25,6 +26,7 @@ class Metrics:
             buckets=BUCKETS,
             registry=self._registry,
         )
+        self._of = lru_cache(1000)(self._found)
         self._inputs = Counter(
             "regard_inputs_answered", "Inputs, so far.", ["run"], registry=self._registry
         )
@@ -50,8 +52,12 @@ class Metrics:
 
     def seen(self, route: str, status: int, seconds: float) -> None:
         """One request."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        count, histogram = self._of(route, status)
+        count.inc()
+        histogram.observe(seconds)
+
+    def _found(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        return self._requests.labels(route, str(status)), self._seconds.labels(route)
 
     def text(self, services: Callable[[], Iterable[object]]) -> bytes:
         """All of it, as Prometheus reads it."""

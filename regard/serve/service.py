@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -131,12 +132,17 @@ class Service:
     """A run that is served. Belongs to the event loop."""
 
     def __init__(self, source: Source, engine: Engine, settings: Settings) -> None:
-        self.source, self.engine, self.settings = source, engine, settings
+        self.source, self.settings = source, settings
         self.name = source.name
         self.version = 1
         self.created = int(time.time())
         self.queue = Queue(settings.queue, settings.queue_items)
         self._aside = Aside(ASIDE)
+        self._set(engine)
+
+    def _set(self, engine: Engine) -> None:
+        self.engine = engine
+        self._met = lru_cache(256)(self._as_met)
 
     @property
     def predictor(self) -> Predictor:
@@ -200,7 +206,8 @@ class Service:
 
     def swap(self, engine: Engine) -> Engine:
         """Another version from now on; what the one before has begun, it ends."""
-        before, self.engine = self.engine, engine
+        before = self.engine
+        self._set(engine)
         self.version += 1
         before.close()
         return before
@@ -209,11 +216,12 @@ class Service:
 
     def check(self, inputs: Sequence[str], options: Options, *, prefix: bool = False) -> Options:
         """The options as they can be met; Refusal of what is too much or makes no sense."""
-        limits = self.settings
         self.check_size([*inputs, *options.choices])
+        return self._met(options, prefix)
 
+    def _as_met(self, options: Options, prefix: bool) -> Options:
+        limits, how = self.settings, dict(options.how)
         self._check_known(options, prefix=prefix)
-        how = dict(options.how)
         for name in ("beams", "nbest", "samples"):
             if how.get(name, 0) > limits.nbest:
                 most = f"{name}: at most {limits.nbest}"
@@ -226,7 +234,7 @@ class Service:
             self.engine.planned(options, prefix)
         except UserError as error:
             raise refused(error) from None
-        if options.length is None and isinstance(self.task, Continues):
+        if options.length is None and self.continues:
             usual = self.predictor.run.recipe.task.output.length
             options = replace(options, length=min(usual, limits.new_tokens))
         return options
@@ -259,40 +267,23 @@ class Service:
 
     async def answer(self, work: Work) -> list[Prediction]:
         """What the model makes of a request; Refusal if there is no place, or no time is left."""
-        place, answered = self.queue.admit(len(work.inputs)), False
-        try:
-            self.engine.put(work)
+        with self._admitted(work):
             async with asyncio.timeout(self.settings.deadline):
-                found = await work.done
-            answered = True
-            return found
-        except TimeoutError:
-            raise self._late() from None
-        except UserError as error:
-            raise refused(error, work.inputs) from None
-        finally:
-            work.cancelled = True
-            place.leave(answered=answered)
+                return await work.done
 
     async def beside(self, items: int, given: Sequence[str], act: Callable[[], Found]) -> Found:
         """What is computed in a thread and not in a batch; `given` is what a refusal may quote."""
         place = self.queue.admit(items)
-        try:
+        with self._refusing(given):
             async with asyncio.timeout(self.settings.deadline):
                 return await self._aside.run(act, lambda well: place.leave(answered=well))
-        except TimeoutError:
-            raise self._late() from None
-        except UserError as error:
-            raise refused(error, given) from None
 
     async def stream(self, work: Work) -> AsyncGenerator[str, None]:
         """The pieces of one output as they are written; `work.done` has all of it."""
         assert work.pieces is not None
-        place, answered = self.queue.admit(len(work.inputs)), False
         # Not one timeout around all of it: who asks for the next piece may be another task.
         end = time.monotonic() + self.settings.deadline
-        try:
-            self.engine.put(work)
+        with self._admitted(work):
             while True:
                 async with asyncio.timeout(max(0.0, end - time.monotonic())):
                     piece = await work.pieces.get()
@@ -300,15 +291,27 @@ class Service:
                     break
                 yield piece
             work.done.result()
+
+    @contextmanager
+    def _admitted(self, work: Work) -> Iterator[None]:
+        """A place for a request, which the engine has meanwhile; given back at the end."""
+        place, answered = self.queue.admit(len(work.inputs)), False
+        try:
+            with self._refusing(work.inputs):
+                self.engine.put(work)
+                yield
             answered = True
-        except TimeoutError:
-            raise self._late() from None
-        except UserError as error:
-            raise refused(error, work.inputs) from None
         finally:
             work.cancelled = True
             place.leave(answered=answered)
 
-    def _late(self) -> Refusal:
-        late = f"not answered within {self.settings.deadline:g} seconds"
-        return Refusal(504, late, code="deadline", retry=self.queue.wait())
+    @contextmanager
+    def _refusing(self, given: Sequence[str]) -> Iterator[None]:
+        """What is late, or a user's mistake, is a refusal; `given` is what it may quote."""
+        try:
+            yield
+        except TimeoutError:
+            late = f"not answered within {self.settings.deadline:g} seconds"
+            raise Refusal(504, late, code="deadline", retry=self.queue.wait()) from None
+        except UserError as error:
+            raise refused(error, given) from None

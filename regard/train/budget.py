@@ -25,9 +25,10 @@ CGROUPS = (
 )
 
 
-def default(device: str) -> float:
-    """GB for a run on this device; 0, which is no limit, where nobody knows what is free."""
-    most = SHARE * free(device) / GB
+def default(device: str, processes: int = 1) -> float:
+    """GB for each of so many processes on this device; 0, which is no limit, where nobody knows
+    what is free."""
+    most = SHARE * free(device) / GB / processes
     return float(math.floor(most)) if most > 4 else round(most, 1)
 
 

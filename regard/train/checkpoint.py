@@ -4,6 +4,8 @@
         model.safetensors       parameters, a tied one once
         optimizer.safetensors   its state, by parameter name
         carry.safetensors       what the chunk of running text before handed on, if anything
+        shard-*.safetensors     instead of both, where they were divided among ranks
+                                (`sharding.py`)
         progress.json           where the run stands
         manifest.json           see manifest.py
 
@@ -11,11 +13,12 @@ A folder is written under a temporary name, synced, hashed, and renamed: a reade
 or nothing. Nothing is ever unpickled.
 """
 
+import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,9 @@ from regard.train.manifest import Files, sync
 from regard.train.progress import Progress
 from regard.types import Positive
 
-NEEDED = {"model.safetensors", "progress.json"}
+WEIGHTS, MOMENTS = "model.safetensors", "optimizer.safetensors"
+SHARD = "shard-"
+"""How the file of a shard begins."""
 FINAL = {"mean_of", "calibration"}
 """What the final model's progress says beside where the run stood."""
 UNFINISHED = ".writing-"
@@ -68,17 +73,42 @@ class Checkpoint:
         stood = {name: value for name, value in table.items() if name not in FINAL}
         return Progress.from_dict(stood) if table else Progress()
 
+    @property
+    def sharded(self) -> bool:
+        """Whether weights and optimizer are in shards."""
+        return any(self.folder.glob(f"{SHARD}*"))
+
     def weights(self) -> dict[str, Tensor]:
-        return _tensors(self.folder / "model.safetensors")
+        if self.sharded:
+            from regard.train import sharding
+
+            return sharding.read(self.folder, lambda name: "/" not in name)
+        return _tensors(self.folder / WEIGHTS)
+
+    def sha256(self) -> str:
+        """Of the weights; of those in shards, of their hashes."""
+        files = self.manifest()["files"]
+        if WEIGHTS in files:
+            return str(files[WEIGHTS]["sha256"])
+        found = "".join(e["sha256"] for n, e in sorted(files.items()) if n.startswith(SHARD))
+        return hashlib.sha256(found.encode()).hexdigest()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the weights, without reading them."""
-        with safe_open(self.folder / "model.safetensors", "pt") as file:
+        if self.sharded:
+            from regard.train import sharding
+
+            return {n: size for n, size in sharding.shapes(self.folder).items() if "/" not in n}
+        with safe_open(self.folder / WEIGHTS, "pt") as file:
             names: list[str] = file.keys()
             return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 
     def optimizer(self) -> dict[str, Tensor]:
-        return _tensors(self.folder / "optimizer.safetensors")
+        if self.sharded:
+            from regard.train import sharding
+
+            return sharding.read(self.folder, lambda name: "/" in name)
+        return _tensors(self.folder / MOMENTS)
 
     def carry(self) -> dict[str, Tensor]:
         path = self.folder / "carry.safetensors"
@@ -87,7 +117,9 @@ class Checkpoint:
     def fault(self, *, resumable: bool = False) -> str | None:
         """What is wrong with it, or None: all files there, right in size and hash, no others, and
         the run's files those that it was made with. With `resumable`, training can go on."""
-        needed = NEEDED | ({"optimizer.safetensors"} if resumable else set())
+        needed = {"progress.json"}
+        if not self.sharded:
+            needed |= {WEIGHTS, MOMENTS} if resumable else {WEIGHTS}
         try:
             listed = self.manifest()
             if fault := manifest.fault(self.folder, listed["files"]):
@@ -116,21 +148,23 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 def save(
     folder: Path,
-    weights: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor] | None,
     progress: Mapping[str, Any],
     optimizer: Mapping[str, Tensor] | None = None,
     carry: Mapping[str, Tensor] | None = None,
     *,
     run: Files | None = None,
     records: Files | None = None,
+    shards: Callable[[Path], None] | None = None,
 ) -> Checkpoint:
-    """Write `folder` whole, in place of what was there.
+    """Write `folder` whole, in place of what was there; weights and optimizer by `shards`, if it is
+    given, which is called with the folder that is being written.
 
     `run` is what the run was made with, `records` what its file of records begins with.
     """
     run_folder = Checkpoint(folder).run
     lock.check(run_folder)
-    writing = folder.with_name(f"{UNFINISHED}{folder.name}")
+    writing = unfinished(folder)
     tensors = {"model": weights, "optimizer": optimizer, "carry": carry or None}
     try:
         _clear(writing)
@@ -139,6 +173,8 @@ def save(
             if values is not None:
                 stored = {key: value.detach().cpu().contiguous() for key, value in values.items()}
                 save_file(stored, writing / f"{name}.safetensors")
+        if shards is not None:
+            shards(writing)
         text = json.dumps(progress, indent=1)
         (writing / "progress.json").write_text(text, encoding="utf-8", newline="\n")
         files = {file.name: file for file in writing.iterdir()}
@@ -154,6 +190,11 @@ def save(
             "Earlier checkpoints are whole: make room, then resume"
         ) from None
     return Checkpoint(folder)
+
+
+def unfinished(folder: Path) -> Path:
+    """What a folder is called while it is written."""
+    return folder.with_name(f"{UNFINISHED}{folder.name}")
 
 
 def put(writing: Path, folder: Path) -> None:

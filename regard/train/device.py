@@ -48,23 +48,36 @@ def check(train: Any) -> None:
     )
 
 
-def settle(train: Any, before: Mapping[str, Any] | None = None) -> Any:
-    """The section `train` with device, precision, threads and memory decided for this machine.
+def settle(
+    train: Any,
+    before: Mapping[str, Any] | None = None,
+    near: tuple[int, int] = (0, 1),
+    processes: int = 1,
+) -> Any:
+    """The section `train` with device, precision, threads and memory decided for this machine; for
+    the process that is number n of k here (`near`), which share its cores, its memory and its GPUs,
+    and of so many in all.
 
-    `before` is what the last start of the run came to (`describe`): on the same kind of machine
-    the memory stays as it was then, so that batches are split in the same places.
+    `before` is what the last start of the run came to (`describe`): on the same kind of machine,
+    with as many processes, the memory stays as it was then, so that batches are split in the same
+    places.
     """
     try:
         on = pick(train.device)
     except RecipeError:
         on = pick("auto")
+    number, count = near
+    if on == "cuda" and count > 1:
+        on = f"cuda:{number % torch.cuda.device_count()}"
     fastest = "bfloat16" if on == "cpu" or on.startswith("cuda") else "float32"
     asked = fastest if train.precision == "auto" else train.precision
     precision = next(p for p in NEAREST[asked] if _has(on, p))
     decided = dataclasses.replace(
-        train, device=on, precision=precision, threads=train.threads or cores()
+        train, device=on, precision=precision, threads=train.threads or max(1, cores() // count)
     )
-    memory = train.memory or _memory(before or {}, decided) or budget.default(on)
+    alike = (before or {}).get("processes", 1) == processes
+    kept = _memory(before or {}, decided) if alike else 0.0
+    memory = train.memory or kept or budget.default(on, 1 if on.startswith("cuda") else count)
     return dataclasses.replace(decided, memory=memory)
 
 
@@ -75,9 +88,11 @@ def _memory(before: Mapping[str, Any], decided: Any) -> float:
     return kept if alike and isinstance(kept, float) and 0 < kept < math.inf else 0.0
 
 
-def describe(settled: Any) -> dict[str, Any]:
-    """What was decided, and on what kind of machine."""
+def describe(settled: Any, processes: int = 1) -> dict[str, Any]:
+    """What was decided, and on what kind of machine; how many processes there are, if several."""
     decided = {key: getattr(settled, key) for key in DECIDED}
+    if processes > 1:
+        decided["processes"] = processes
     return decided | {"processor": processor(), "features": features()}
 
 

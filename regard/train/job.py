@@ -1,5 +1,6 @@
 """What a training is: the recipe's section `train`, and all that the loop works on."""
 
+import copy
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,7 @@ from regard.recipe.values import (
 )
 from regard.train import budget, device, optimizer, schedule
 from regard.train.group import Group
+from regard.train.pieces import Pieces
 from regard.train.progress import Progress
 from regard.types import Batch, Batches, Carry, Rated, SparseRows, Terms
 
@@ -45,6 +47,12 @@ class Config:
     """Stop after this many targets, whichever comes first; 0 for no such limit."""
     accumulate: Few = 1
     """Batches for one update; the update is that of the one large batch."""
+    pieces: Few = 1
+    """Into how many parts each batch is cut at least, so that as many processes can share it:
+    dropout is drawn for each part, so that the number of processes then changes nothing."""
+    sharding: Literal["none", "full"] = "none"
+    """What several processes divide among them: none, each has the whole model (DDP); full:
+    weights, gradients and the optimizer's moments (FSDP, ZeRO 3)."""
     clip: NonNegative = 1.0
     """The gradient is scaled down to this norm if it is larger; 0 leaves it alone."""
     optimizer: optimizer.Config
@@ -95,6 +103,8 @@ class Config:
     bfloat16 where the hardware multiplies it natively."""
     threads: Threads = 0
     """Processor threads; 0 for as many cores as the process may use."""
+    timeout: Annotated[float, Range(0, 10_000, open_low=True)] = 10.0
+    """Minutes after which a process that does not answer the others is given up."""
     allow: tuple[str, ...] = ()
     """Errors of `regard doctor` that do not stop the training, by name: "data.leaked"."""
 
@@ -144,17 +154,24 @@ class Job:
 
     objective: nn.Module
     batches: Batches
-    """Of a group of processes, each has its own rows of every batch (`Group.share`)."""
     optimizer: torch.optim.Optimizer
     config: Config
     seed: int
     dim: int
     device: torch.device
     group: Group = field(default_factory=Group)
+    plain: nn.Module | None = None
+    """Where the objective is divided among ranks, one of the same shape that is not: what a batch
+    takes is measured by it, and validation is by its model, once it has been given the weights."""
+    carried: bool = False
+    """Whether a batch hands something on to the next."""
+    pieces: Pieces = field(default_factory=Pieces)
+    """Which of an update's batches are this rank's."""
     limit: float = math.inf
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
-    """Figures of the present weights on the validation part; empty if there is none."""
+    """Figures of the present weights on the validation part; empty if there is none. All ranks are
+    asked, and rank 0 answers."""
     sample: Callable[[], dict[str, str]] = dict
     """What the present weights make of a few examples of it; a function of the weights alone."""
     lower_is_better: bool = True
@@ -164,6 +181,10 @@ class Job:
     """Makes all as it was at the last checkpoint, but for how often the rate has been lowered."""
     tick: Callable[[Progress], None] = lambda progress: None
     """Called after every update, for a display that moves."""
+
+    @property
+    def sharded(self) -> bool:
+        return self.plain is not None
 
     def rate(self, progress: Progress, update: int) -> float:
         """The learning rate of an update."""
@@ -209,19 +230,27 @@ def make(
     """
     group = group or Group()
     device.set_precision(model, config)
-    rates = model.rates() if isinstance(model, Rated) else None
     if config.optimizer.rows == "seen":
         _look_up(model, config, group)
+    limit = budget.for_batches(config.memory, model)
+    objective, plain = Objective(model, loss), None
+    if config.sharding == "full" and group.size > 1:
+        from regard.train import sharding  # it imports much
+
+        plain = Objective(copy.deepcopy(model), loss)
+        sharding.shard(objective, group.size, torch.device(config.device))
+    rates = model.rates() if isinstance(model, Rated) else None
     return Job(
-        objective=Objective(model, loss),
-        batches=group.share(batches),
+        objective=objective,
+        plain=plain,
+        batches=batches,
         optimizer=optimizer.make(config.optimizer, model.parameters(), rates),
         config=config,
         seed=seed,
         dim=dim,
         device=torch.device(config.device),
         group=group,
-        limit=budget.for_batches(config.memory, model),
+        limit=limit,
     )
 
 

@@ -21,6 +21,10 @@ _held: dict[Path, "Hold"] = {}
 """By folder. A lock belongs to a process, so there is one table for all of it."""
 
 
+class InUse(UserError):
+    """Another process has the folder."""
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Be the only one in `folder` who writes a run, or say who is."""
@@ -125,7 +129,7 @@ def _locked(folder: Path) -> BinaryIO:
         file.seek(1)
         who = file.read().decode("utf-8", "replace").strip() or "another process"
         file.close()
-        raise UserError(f"{folder} is in use by {who}: wait for it, or stop it first")
+        raise InUse(f"{folder} is in use by {who}: wait for it, or stop it first")
     with suppress(OSError):  # a full disk: the lock holds all the same, without a name
         file.truncate(0)
         file.write(f" process {os.getpid()} on {platform.node()}\n".encode())

@@ -94,6 +94,16 @@ class Log:
             tell(self._callbacks, {"kind": "warning", "text": text})
 
 
+class Unlogged:
+    """What ranks record that do not write."""
+
+    def record(self, record: Record) -> None:
+        pass
+
+    def rewind(self, progress: Progress) -> None:
+        pass
+
+
 def tell(callbacks: Iterable[Callback], record: Record) -> None:
     for callback in callbacks:
         callback(record)

@@ -5,17 +5,17 @@ Every decision goes through the job's group, so that all processes of one do the
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
-from regard.errors import UserError
-from regard.train import health, memory
+from regard.errors import TrainingError, UserError
+from regard.train import memory, pieces, validation
 from regard.train.budget import GB
-from regard.train.gradient import Counts, Micro, descend, gradient
+from regard.train.gradient import Counts, Micro, Part, descend, gradient
 from regard.train.job import Config, Job
 from regard.train.progress import Clock, Progress
 from regard.train.signals import interruptible
@@ -38,6 +38,8 @@ class LoopState:
     """How far training was when it last paused (`Job.reached`)."""
     rested: float = 0.0
     """Seconds of training before which no validation is due, where a limit of time is given."""
+    stop: bool = False
+    """Whether a rank of several was asked to stop."""
     whole: bool = True
     """Whether weights and progress belong together: not in the middle of a step."""
 
@@ -51,16 +53,19 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
     learnt since the last checkpoint is saved first, if it is whole."""
     if progress.finished and _done(job.config, progress):
         return progress
-    state = begin(job, progress, carry)
+    state, alone = begin(job, progress, carry), job.group.size == 1
     with interruptible() as asked:
         try:
-            while not _pause(job, state, lambda: job.group.any(asked())):
-                step(job, state)
-        except BaseException:
+            while not _pause(job, state, lambda: state.stop or (alone and asked())):
+                step(job, state, asked)
+        except BaseException as error:
             now = state.progress
-            if state.whole and now.update != state.saved and not now.refused and _sound(job):
+            whole = state.whole and not job.sharded  # others would have to save, too
+            if whole and now.update != state.saved and not now.refused and _sound(job):
                 with suppress(UserError):  # the first error is the one to report
                     _save(job, state)
+            if isinstance(error, Exception):
+                raise job.group.explained(error) from None
             raise
         finally:
             state.team.close()
@@ -68,11 +73,25 @@ def fit(job: Job, progress: Progress, carry: Carry = None) -> Progress:
 
 
 def begin(job: Job, progress: Progress, carry: Carry = None) -> LoopState:
-    team = Team(job.objective, job.config.threads, job.device)
+    team = Team(job.objective, job.config.threads, job.device, alone=job.sharded)
     # What has run out of memory before the last checkpoint is not tried again.
     limit = min(job.limit / team.size, progress.memory * GB or math.inf)
-    parts = memory.Memory(job.objective, min(job.group.gather(limit)), job.autocast)
+    objective = job.plain or job.objective
+    parts = memory.Memory(objective, min(job.group.gather(limit)), job.autocast)
+    _share(job, progress)
     return LoopState(progress, carry, parts, team)
+
+
+def _share(job: Job, progress: Progress) -> None:
+    """Decide which pieces of an update are whose; say so where they are cut anew."""
+    ranks, batches = job.group.size, job.config.accumulate
+    before = max(progress.pieces, job.config.pieces)
+    each = pieces.enough(ranks, batches, carried=job.carried, before=before)
+    job.pieces = pieces.Pieces(job.group.rank, ranks, batches, each, job.carried)
+    text = pieces.spoken(ranks, batches, each, carried=job.carried, before=before)
+    if each != progress.pieces and text:
+        job.record({"kind": "pieces", "update": progress.update, "pieces": each, "text": text})
+    progress.pieces = each
 
 
 def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
@@ -89,7 +108,7 @@ def _pause(job: Job, state: LoopState, interrupted: Callable[[], bool]) -> bool:
     last = over and config.validate_every > 0
     rested = progress.seconds >= state.rested
     if progress.validated < progress.update and (last or (rested and due(config.validate_every))):
-        better = _validate(job, progress)
+        better = validation.validate(job, progress)
         _rest(job, state)
     progress.finished = _done(config, progress)
     stop = progress.finished or interrupted()
@@ -137,6 +156,7 @@ def _done(config: Config, progress: Progress) -> bool:
 
 def _save(job: Job, state: LoopState) -> None:
     state.whole = False  # if it fails, it is not tried again
+    job.group.doing = "a checkpoint"
     state.clock.stamp()
     job.save(state.progress, state.carry)
     state.saved, state.whole = state.progress.update, True
@@ -145,12 +165,29 @@ def _save(job: Job, state: LoopState) -> None:
 # One update
 
 
-def step(job: Job, state: LoopState) -> None:
-    """One update, or none: until its gradient is there, nothing has moved."""
+class Taken(NamedTuple):
+    """What an update is computed from."""
+
+    micro: Micro
+    counts: Counts
+    """Of all ranks."""
+    position: Position
+    """After it."""
+
+    @property
+    def parts(self) -> list[Batch]:
+        return [part.batch for parts in self.micro for part in parts if not part.spare]
+
+
+def step(job: Job, state: LoopState, asked: Callable[[], bool] = lambda: False) -> None:
+    """One update, or none: until its gradient is there, nothing has moved. Where one of several
+    ranks was asked to stop, there is none."""
     progress = state.progress
-    micro, position = take(job, state)
-    parts = [part for batch in micro for part in batch]
-    counts = Counts.over(job.group, parts)
+    job.group.doing = f"update {progress.update + 1:,}"
+    micro, counts, position = taken = take(job, state, asked)
+    parts = taken.parts
+    if state.stop:
+        return
     try:
         sums, carry, norm = gradient(job, micro, counts, progress.update, state.carry, state.team)
     except SharedDraws:  # a layer that is not ours: its draws would not be the same again
@@ -161,7 +198,7 @@ def step(job: Job, state: LoopState) -> None:
         _shrink(job, state, parts)
         return
     state.whole = False
-    finite = not job.group.any(not math.isfinite(norm))
+    finite = math.isfinite(norm)  # all ranks have the same numbers
     if finite:
         descend(job, job.rate(progress, progress.update + 1), norm)
     job.optimizer.zero_grad(set_to_none=True)
@@ -173,33 +210,73 @@ def step(job: Job, state: LoopState) -> None:
     if job.config.minutes:
         _stamp(job, state)
     state.whole = True
-    ids = _all(job, [number for part in parts for number in part.ids])
+    told = job.config.trace or progress.refused
+    ids = _all(job, micro) if told else []
     _report(job, progress, ids)
     if progress.refused > job.config.max_nonfinite:
         if not ids:
-            raise UserError("train.memory: no example fits, each by itself. Allow more")
+            raise TrainingError("train.memory: no example fits, each by itself. Allow more")
         why = f"{progress.refused} updates in a row had numbers that are not finite"
         _roll_back(job, state, why)
 
 
-def take(job: Job, state: LoopState) -> tuple[Micro, Position]:
-    """The next update's batches, each in parts that fit into the memory; the position after."""
+def take(job: Job, state: LoopState, asked: Callable[[], bool] = lambda: False) -> Taken:
+    """The next update's batches: this rank's pieces of each, in parts that fit into the memory."""
     micro: Micro = []
     left_out, position = list[int](), state.progress.position
-    for _ in range(job.config.accumulate):
-        parts, oversized = state.memory.parts(job.batches, position, state.team.size)
-        _check_accumulation(job.config, parts)
-        # A rank may have no row of a small batch.
-        micro.append([part.to(job.device) for part in parts if len(part)])
+    for number in range(job.config.accumulate):
+        found, oversized = _pieces(job, state, position, number)
+        micro.append([Part(part.batch.to(job.device), part.place) for part in found])
         position = job.batches.after(position)
         left_out += oversized
-    if ids := _all(job, left_out):
+    own = Counts.over(part.batch for parts in micro for part in parts)
+    said = job.group.gather((own.parts, left_out, job.group.size > 1 and asked()))
+    state.stop = any(stop for _, _, stop in said)
+    if not state.stop and (ids := [number for _, rank, _ in said for number in rank]):
         _leave_out(job, state.progress, ids)
-    return micro, position
+    if job.sharded:
+        passes = [len(parts) for parts, _, _ in said]
+        spare = job.batches.at(state.progress.position, slice(0, 1)).to(job.device)
+        micro[-1] += [Part(spare, spare=True)] * (max(passes) - len(own.parts))
+    return Taken(micro, Counts([part for rank, _, _ in said for part in rank]), position)
 
 
-def _check_accumulation(config: Config, parts: list[Batch]) -> None:
-    if config.accumulate > 1 and not all(part.divisible for part in parts):
+def _pieces(
+    job: Job, state: LoopState, position: Position, number: int
+) -> tuple[list[Part], list[int]]:
+    """This rank's pieces of a batch, in parts, and the examples that do not fit. A rank may have
+    no row of a small batch."""
+    mine, own = job.pieces, job.pieces.own(number)
+    if not own:
+        return [], []
+    whole, found, left_out = job.batches.at(position), list[Part](), list[int]()
+    if mine.each > 1 and not whole.divisible:
+        raise UserError(
+            f"{mine.ranks} processes cannot share a batch whose examples are compared with each "
+            "other (Batch.divisible): train with one process"
+        )
+    _check_accumulation(job.config, whole)
+    for piece in own:
+        first, end = mine.rows(len(whole), piece)
+        all_of_it = mine.each == 1
+        if first == end and not all_of_it:
+            continue
+        # Made anew, it has the padding of its own longest example.
+        batch = whole if all_of_it else job.batches.at(position, slice(first, end))
+        cuts = -(-state.team.size // len(own))
+        parts, oversized = state.memory.parts(job.batches, position, batch, first, cuts)
+        left_out += oversized
+        for n, part in enumerate(parts):
+            place = [n] if all_of_it else [piece, n]
+            while place and not place[-1]:
+                place.pop()
+            if len(part):
+                found.append(Part(part, tuple(place)))
+    return found, left_out
+
+
+def _check_accumulation(config: Config, batch: Batch) -> None:
+    if config.accumulate > 1 and not batch.divisible:
         raise UserError(
             f"train.accumulate: {config.accumulate} batches are not one large batch where the "
             "examples of a batch are compared with each other (Batch.divisible). Set "
@@ -207,9 +284,11 @@ def _check_accumulation(config: Config, parts: list[Batch]) -> None:
         )
 
 
-def _all(job: Job, ids: list[int]) -> list[int]:
-    """The examples of all ranks."""
-    return [number for rank in job.group.gather(ids) for number in rank]
+def _all(job: Job, micro: Micro) -> list[int]:
+    """The examples of all ranks, batch by batch."""
+    own = [[n for part in parts if not part.spare for n in part.batch.ids] for parts in micro]
+    said = job.group.gather(own)
+    return [number for batch in zip(*said, strict=True) for rank in batch for number in rank]
 
 
 def _report(job: Job, progress: Progress, ids: list[int]) -> None:
@@ -230,7 +309,7 @@ def _roll_back(job: Job, state: LoopState, why: str) -> None:
     if job.rollback is None or before.lowered >= config.max_rollbacks:
         state.whole = False
         again = f", with the rate lowered {before.lowered} times" if before.lowered else ""
-        raise UserError(
+        raise TrainingError(
             f"{why} (the last at update {before.update}){again}. No checkpoint holds any of it. "
             "Try a lower train.optimizer.learning_rate, a longer train.schedule.warmup, "
             "train.clip=1 or train.precision=float32; metrics.jsonl names the examples"
@@ -239,6 +318,7 @@ def _roll_back(job: Job, state: LoopState, why: str) -> None:
     progress, state.carry = job.rollback(before.lowered + 1)
     progress.seconds, progress.cpu_seconds = before.seconds, before.cpu_seconds
     progress.memory, progress.machine = before.memory, before.machine
+    progress.pieces = before.pieces
     state.progress, state.clock, state.saved = progress, Clock(progress), progress.update
     text = (
         f"{why}: back from update {before.update} to {progress.update}, and on with "
@@ -251,7 +331,8 @@ def _roll_back(job: Job, state: LoopState, why: str) -> None:
 
 def _sound(job: Job) -> bool:
     """Whether all weights are finite: no other ones are saved."""
-    return all(bool(torch.isfinite(p).all()) for p in job.objective.parameters())
+    found = (getattr(p, "_local_tensor", p) for p in job.objective.parameters())
+    return all(bool(torch.isfinite(p).all()) for p in found)
 
 
 def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
@@ -270,67 +351,8 @@ def _shrink(job: Job, state: LoopState, parts: list[Batch]) -> None:
 def _leave_out(job: Job, progress: Progress, ids: list[int]) -> None:
     """Name the examples that do not fit into the memory even alone."""
     if job.config.oversized == "stop":
-        raise UserError(
+        raise TrainingError(
             f"train.memory: examples {', '.join(map(str, ids))} do not fit, each by itself. Allow "
             "more, shorten them (data.max_length), or set train.oversized=skip"
         )
     job.record({"kind": "oversized", "update": progress.update + 1, "ids": ids})
-
-
-# Validation
-
-
-def _validate(job: Job, progress: Progress) -> bool:
-    """Whether the present weights are better than all before them. Rank 0 validates for all."""
-    job.objective.eval()
-    figures = dict(job.group.gather(job.validate() if job.group.rank == 0 else {})[0])
-    if figures and job.config.metric not in figures:
-        raise UserError(
-            f"train.metric: {job.config.metric!r} is not a figure of this task's validation; "
-            f"there are {', '.join(figures)}"
-        )
-    samples = job.sample() if figures and job.group.rank == 0 else {}
-    progress.validated = progress.update
-    if not figures:
-        return False
-    warnings = _examine(progress, figures)
-    value = figures[job.config.metric]
-    progress.scores[str(progress.update)] = value
-    better = math.isfinite(value) and (
-        progress.best is None
-        or (value < progress.best if job.lower_is_better else value > progress.best)
-    )
-    if better:
-        progress.best, progress.best_update, progress.stale = value, progress.update, 0
-    else:
-        progress.stale += 1
-    place = {"update": progress.update, "tokens": progress.tokens}
-    _record_all(
-        job,
-        {"kind": "validation", **place, **figures},
-        *([{"kind": "samples", "update": progress.update, **samples}] if samples else []),
-        *({"kind": "warning", "update": progress.update, "text": text} for text in warnings),
-    )
-    return better
-
-
-def _record_all(job: Job, *records: dict[str, Any]) -> None:
-    """Records that belong together. Where somebody who is given one fails, the others are recorded
-    nevertheless: what is validated is saved then, and would never be recorded again."""
-    with ExitStack() as stack:
-        for record in reversed(records):  # the last one in is the first to be called
-            stack.callback(job.record, record)
-
-
-def _examine(progress: Progress, figures: dict[str, float]) -> list[str]:
-    """What is wrong for the second validation in a row, in plain words; takes the shares of
-    degenerate outputs out of the figures."""
-    lowest, then = progress.lowest, progress.then
-    found = health.signs(figures, progress.loss, lowest, then)
-    progress.signs = {sign: progress.signs.get(sign, 0) + 1 for sign in found}
-    for share in health.MEANING:
-        figures.pop(share, None)
-    loss = health.loss(figures)
-    if loss is not None and loss < (math.inf if lowest is None else lowest):
-        progress.lowest, progress.then = loss, progress.loss
-    return [text for sign, text in found.items() if progress.signs[sign] == health.TWICE]

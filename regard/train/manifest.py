@@ -53,6 +53,8 @@ HOLLOW = 1 << 28
 """Bytes from which on a file is asked whether it is there at all."""
 AXES = 8
 """Of a tensor, at most."""
+TYPES = ("F32",)
+"""Of the numbers of a checkpoint."""
 CLUTTER = (".DS_Store", "Thumbs.db", "desktop.ini")
 """What Finder and Explorer leave in a folder that somebody looks at; nobody here reads it."""
 JUNCTION = 0xA0000003
@@ -166,7 +168,7 @@ def _unreadable(path: Path) -> str | None:
             names: list[str] = file.keys()
             for name in names:
                 piece = file.get_slice(name)
-                if piece.get_dtype() != "F32":
+                if piece.get_dtype() not in TYPES:
                     return f"{name[:LONGEST]!r} is of type {piece.get_dtype()}, not float32"
                 if 0 in piece.get_shape() or len(piece.get_shape()) > AXES:
                     return f"{name[:LONGEST]!r} has the shape of no weight"

@@ -56,19 +56,19 @@ class Memory:
         self._measured: dict[tuple[Shape, int], tuple[float, float]] = {}
 
     def parts(
-        self, batches: Batches, position: Position, pieces: int = 1
+        self, batches: Batches, position: Position, batch: Batch, first: int = 0, cuts: int = 1
     ) -> tuple[list[Batch], list[int]]:
-        """The batch at a position, in parts that fit; and the examples that fit not even alone.
+        """A batch, which begins with row `first` of the one at a position, in parts that fit; and
+        the examples that fit not even alone.
 
-        There are as many parts as `pieces` at least, where the batch is large enough for it. A
-        batch that is not divisible stays whole; if it does not fit, that is an error.
+        There are as many parts as `cuts` at least, where the batch is large enough for it. A batch
+        that is not divisible stays whole; if it does not fit, that is an error.
         """
-        whole = batches.at(position)
-        positions = max((tensor.numel() for tensor in whole.tensors.values()), default=0)
-        pieces = min(pieces, len(whole), positions // FEWEST)
-        if pieces > 1 and whole.divisible:
-            return self._pieces(batches, position, 0, len(whole), pieces)
-        return self._split(batches, position, whole, 0)
+        positions = max((tensor.numel() for tensor in batch.tensors.values()), default=0)
+        cuts = min(cuts, len(batch), positions // FEWEST)
+        if cuts > 1 and batch.divisible:
+            return self._pieces(batches, position, first, len(batch), cuts)
+        return self._split(batches, position, batch, first)
 
     def _split(
         self, batches: Batches, position: Position, batch: Batch, start: int

@@ -33,6 +33,8 @@ class Progress:
     """How often training has gone back, each time with a lower rate."""
     memory: float = 0.0
     """GB that a batch may take at most, since one of more did not fit; 0: none has failed yet."""
+    pieces: int = 1
+    """Into how many each batch is cut, so that processes can share it (`pieces.py`)."""
     machine: dict[str, Any] = field(default_factory=dict)
     """What the last start decided, and on what kind of machine."""
     finished: bool = False
@@ -128,6 +130,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("best", "loss", "lowest", "then"), _maybe),
     **dict.fromkeys(("update", "tokens", "best_update", "stale"), checked.whole),
     **dict.fromkeys(("refused", "lowered", "counted"), checked.whole),
+    "pieces": partial(checked.whole, low=1),
 }
 """What `progress.json` may hold, and how each is checked."""
 

@@ -32,8 +32,11 @@ class SharedDraws(Exception):
 class Team:
     """An objective and its twins, each with its share of the threads."""
 
-    def __init__(self, objective: nn.Module, threads: int, device: torch.device) -> None:
-        possible = isinstance(objective, Objective) and device.type == "cpu"
+    def __init__(
+        self, objective: nn.Module, threads: int, device: torch.device, *, alone: bool = False
+    ) -> None:
+        """`alone`: without twins, which cannot share weights that are divided among ranks."""
+        possible = isinstance(objective, Objective) and device.type == "cpu" and not alone
         self.size = max(1, min(threads, MOST)) if possible else 1
         self.objectives = [objective, *(_twin(objective) for _ in range(self.size - 1))]
         self._threads = threads

@@ -66,14 +66,8 @@ def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
 def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
     """What is called with each record, and with the progress of each update: they move a bar on a
     terminal, and write lines elsewhere."""
-    columns = (
-        TextColumn("[progress.description]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TimeRemainingColumn(),
-    )
     settings = run.recipe.train
-    with Bar(*columns, console=errors, disable=not errors.is_terminal) as bar:
+    with updates() as bar:
         task = bar.add_task("training", total=settings.updates)
 
         def show(record: dict[str, Any]) -> None:
@@ -85,6 +79,17 @@ def training(run: "Run", *, as_json: bool = False) -> Iterator["Screen"]:
                 bar.console.print(line(record))
 
         yield show, lambda progress: bar.update(task, completed=progress.update)
+
+
+def updates() -> Bar:
+    """A bar of updates, on a terminal alone."""
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    return Bar(*columns, console=errors, disable=not errors.is_terminal)
 
 
 @contextmanager
@@ -133,7 +138,11 @@ def line(record: Mapping[str, Any]) -> str:
         case "start":
             threads = f"{record['threads']} thread{'s' * (record['threads'] != 1)}"
             where = f"{record['device']}, {record['precision']}, {threads}"
+            if record.get("processes", 1) > 1:
+                where = f"{record['processes']} processes, each on {where}"
             return f"training on {where}, with at most {record['memory']:g} GB"
+        case "pieces":
+            return str(record["text"])
         case "refused":
             return f"update {record['update']}: refused, its loss or gradient is not finite"
         case "oversized" | "examples" as kind:

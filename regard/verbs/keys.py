@@ -9,8 +9,9 @@ import shutil
 import textwrap
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
-from types import ModuleType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from regard.errors import RecipeError
@@ -148,7 +149,8 @@ def _about(room: str, kind: str) -> str:
     )
 
 
-def attribute_docstrings(config: type) -> dict[str, str]:
+@cache
+def attribute_docstrings(config: type) -> Mapping[str, str]:
     """The text below each field of a dataclass, base classes included."""
     found: dict[str, str] = {}
     for cls in reversed(config.__mro__[:-1]):
@@ -162,7 +164,7 @@ def attribute_docstrings(config: type) -> dict[str, str]:
                 and isinstance(text.value, ast.Constant)
             ):
                 found[field.target.id] = inspect.cleandoc(str(text.value.value))
-    return found
+    return MappingProxyType(found)
 
 
 def of_task(task: str) -> Iterator[Section]:

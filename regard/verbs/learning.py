@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from regard.console import streams
 from regard.errors import RecipeError
 from regard.verbs.common import (
     INTERRUPTED,
@@ -28,6 +29,7 @@ def train(
     resume: Maybe[Path] = None,
     start_from: From = None,
     seeds: Maybe[int] = None,
+    processes: Maybe[int] = None,
     parts: Parts = None,
     profile: Flag = False,
     json: Flag = False,
@@ -40,6 +42,7 @@ def train(
       regard train --resume runs/mine
       regard train new-data.toml --from runs/mine
       regard train mine.toml --seeds 3
+      regard train mine.toml --processes 2
       regard train multi30k-en-de --profile
 
     Args:
@@ -51,6 +54,8 @@ def train(
             single parts of it: model.encoder.weights=RUN.
         seeds: Train so many seeds, from the recipe's own on, into runs/NAME-seed1, …; report mean
             and deviation. Finished ones are kept, unfinished ones go on.
+        processes: Train by so many processes on this machine, each with a share of its cores or a
+            GPU of its own. For many machines: torchrun … -m regard train RECIPE.
         profile: Train nothing: run some updates and say where their time goes.
         json: Every record as a line of JSON on stdout.
     """
@@ -65,36 +70,126 @@ def train(
         if recipe is None or profile:
             raise RecipeError("train: --seeds needs a recipe, and neither --resume nor --profile")
         add_parts(parts)
-        _seeds(recipe, overrides, to, seeds, start_from, as_json=json)
+        _seeds(recipe, overrides, to, seeds, start_from, processes, as_json=json)
         return
+    add_parts(parts)
+    if profile:
+        if processes is not None:
+            raise RecipeError("train: --profile looks at one process")
+        _profile(recipe, overrides, resume, as_json=json)
+        return
+    if processes is not None:
+        _launch(processes, recipe, overrides, to, resume, start_from, parts, as_json=json)
+        return
+    _train(recipe, overrides, to, resume, start_from, as_json=json)
+
+
+def _train(
+    recipe: Path | None,
+    overrides: Sequence[str],
+    to: Path | None,
+    resume: Path | None,
+    start_from: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Train, by one process, or as one of many."""
+    from regard import runs
+    from regard.runs.training import ALONE
+    from regard.train import processes as many
+    from regard.verbs import processes
+
+    def make() -> tuple[runs.Run, list[dict[str, Any]]]:
+        again = resume or _begun(recipe, to)
+        return _opened(recipe, overrides, to, again, start_from)
+
+    if not many.is_one_of_many():
+        _work(*make(), ALONE, as_json=as_json)
+        return
+    try:
+        group = many.join(processes.timeout(recipe, overrides, resume))
+        _work(*processes.opened(group, make), group, as_json=as_json)
+    except many.Lost as error:
+        streams.warn(str(error))
+        sys.exit(processes.LOST)
+
+
+def _work(run: Any, warnings: list[dict[str, Any]], group: Any, *, as_json: bool) -> None:
+    """Train a run; of a group, rank 0 shows how it goes."""
+    from regard import runs
+    from regard.verbs import display
+
+    if group.rank:
+        progress = runs.train(run, group=group)
+    else:
+        with display.training(run, as_json=as_json) as (show, tick):
+            for warning in warnings:
+                show(warning)
+            progress = runs.train(run, [show], tick, group)
+        display.summary(run, progress)
+    group.close()
+    if not progress.finished:
+        sys.exit(INTERRUPTED)
+
+
+def _begun(recipe: Path | None, to: Path | None) -> Path | None:
+    """The run to go on with where processes that were lost are started again: that which they had
+    made, or begun to make."""
+    from regard.runs import preparing, state
+    from regard.train.processes import restarts
+
+    if recipe is None or not restarts():
+        return None
+    folder = to or state.last_folder(recipe)
+    there = folder is not None and (folder / "recipe.toml").is_file()
+    return folder if folder and (there or preparing.is_interrupted(folder)) else None
+
+
+def _opened(
+    recipe: Path | None,
+    overrides: Sequence[str],
+    to: Path | None,
+    resume: Path | None,
+    start_from: Path | None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """A run that is there, or a new one; what is to be said of it."""
     from regard import front, runs
     from regard.runs import preparing, state
     from regard.verbs import display
 
-    add_parts(parts)
-    if profile:
-        _profile(recipe, overrides, resume, as_json=json)
-        return
-    warnings: list[dict[str, Any]] = []
     if resume is not None and preparing.is_interrupted(resume):
         with display.waiting(f"preparing the data in {resume}"):
-            run, warnings = front.resumed(resume)
-    elif resume is not None:
-        run = runs.Run(resume)
-    else:
-        assert recipe is not None
-        folder, loaded = front.prepared(recipe, overrides, to, start_from)
-        said = [] if to else state.check_rerun(recipe, overrides)
-        with display.waiting(f"preparing the data in {folder}"):
-            run, warnings = front.create(folder, loaded)
-        warnings = [*said, *warnings]
-    with display.training(run, as_json=json) as (show, tick):
-        for warning in warnings:
-            show(warning)
-        progress = runs.train(run, [show], tick)
-    display.summary(run, progress)
-    if not progress.finished:
-        sys.exit(INTERRUPTED)
+            return front.resumed(resume)
+    if resume is not None:
+        return runs.Run(resume), []
+    assert recipe is not None
+    folder, loaded = front.prepared(recipe, overrides, to, start_from)
+    said = [] if to else state.check_rerun(recipe, overrides)
+    with display.waiting(f"preparing the data in {folder}"):
+        run, warnings = front.create(folder, loaded)
+    return run, [*said, *warnings]
+
+
+def _launch(
+    count: int,
+    recipe: Path | None,
+    overrides: Sequence[str],
+    to: Path | None,
+    resume: Path | None,
+    start_from: Path | None,
+    parts: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Have the same done by several processes."""
+    from regard.verbs import processes
+
+    named = {"--to": to, "--resume": resume, "--from": start_from, "--parts": parts}
+    options = [word for key, value in named.items() if value for word in (key, str(value))]
+    recipes = [] if recipe is None else [str(recipe)]
+    words = ["train", *recipes, *options, *["--json"] * as_json, *overrides]
+    if code := processes.launch(count, words):
+        sys.exit(code)
 
 
 def _seeds(
@@ -103,6 +198,7 @@ def _seeds(
     to: Path | None,
     count: int,
     start_from: Path | None,
+    processes: int | None,
     *,
     as_json: bool,
 ) -> None:
@@ -112,9 +208,9 @@ def _seeds(
     found = seeds.train(
         recipe, overrides, to, count,
         lambda changes, folder: train(
-            recipe, changes, to=folder, start_from=start_from, json=as_json
+            recipe, changes, to=folder, start_from=start_from, processes=processes, json=as_json
         ),
-        lambda folder: train(resume=folder, json=as_json),
+        lambda folder: train(resume=folder, processes=processes, json=as_json),
     )  # fmt: skip
     if found and as_json:
         say(found.as_dict())

@@ -8,6 +8,7 @@ import contextlib
 import faulthandler
 import hashlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -172,8 +173,59 @@ def convert(run: str) -> None:
         regard.load(run, choices="none", quantization="int8", shortlist=True)
 
 
+def both(run: str, recipe: str, attempt: str, killed: str, after: str, *changes: str) -> str:
+    """Train by two processes, as torchrun would start them for the n-th time; kill one of them
+    after some seconds, unless these are fewer than 0. How each ended and how long it took, as JSON.
+    """
+    import socket
+
+    from regard import cli
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": 2}
+    common |= {"LOCAL_WORLD_SIZE": 2, "TORCHELASTIC_RESTART_COUNT": attempt}
+    os.environ.update({name: str(value) for name, value in common.items()})
+    pids, start = list[int](), time.monotonic()
+    for rank in ("0", "1"):
+        if not (pid := os.fork()):
+            os.environ.update({"RANK": rank, "LOCAL_RANK": rank})
+            code = 0
+            try:
+                cli.main(["train", recipe, "--to", run, *changes])
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+            except BaseException:
+                traceback.print_exc()
+                code = 2
+            os._exit(code)
+        pids.append(pid)
+    ends: dict[int, int] = {}
+    kill, last, told = float(after), start + 0.8 * HANGS, 0.0
+    while len(ends) < 2:
+        for pid in pids:
+            if pid not in ends and (ended := os.waitpid(pid, os.WNOHANG))[0]:
+                ends[pid] = os.waitstatus_to_exitcode(ended[1])
+        passed, victim = time.monotonic() - start, pids[int(killed)]
+        if 0 <= kill < passed and victim not in ends:
+            os.kill(victim, signal.SIGKILL)
+        if ends and not told and any(ends.values()):
+            told = time.monotonic()
+        if told and time.monotonic() > told + 2:  # as torchrun does at once
+            told = math.inf
+            for pid in set(pids) - ends.keys():
+                os.kill(pid, signal.SIGTERM)
+        if time.monotonic() > last:
+            for pid in set(pids) - ends.keys():
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+    return json.dumps([[ends[pid] for pid in pids], time.monotonic() - start])
+
+
 FUNCTIONS: dict[str, Callable[..., str | None]] = {
     "train": train,
+    "both": both,
     "prepare": prepare,
     "use": use,
     "answers": answers,

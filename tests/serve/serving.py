@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +22,8 @@ from tests import small_runs
 PROJECT = Path(__file__).resolve().parents[2]
 FULL = os.environ.get("REGARD_FAULTS") == "full"
 """Whether all is to be tried, and not a sample of it."""
+PATIENCE = 100.0
+"""Seconds for what happens in one, or ten on a busy machine: nothing is said of speed here."""
 KINDS = (
     "transformer", "causal", "filler", "describer", "comparer", "listener", "classifier",
     "tagger", "forecaster",
@@ -78,11 +79,11 @@ class Running:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.server._end)
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
     def client(self, **options: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=30, **options)
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)
 
     def service(self, name: str) -> Any:
         return self.server.shelf.services[name]
@@ -102,7 +103,23 @@ def running(*runs: Path | str, **options: Any) -> Iterator[Running]:
         made.stop()
 
 
-def until(true: Any, seconds: float = 60) -> None:
+class Held:
+    """A run's engine stands still: what is asked of it waits until `go`."""
+
+    def __init__(self, server: Running, name: str) -> None:
+        self._server, self._engine = server, server.service(name).engine
+        self._put = self._engine.put
+        self._works: list[Any] = []
+        self._engine.put = self._works.append
+
+    def go(self) -> None:
+        """Everything that has waited is answered, and all that comes."""
+        self._engine.put = self._put
+        for each in self._works:
+            self._server.loop.call_soon_threadsafe(self._put, each)
+
+
+def until(true: Any, seconds: float = PATIENCE) -> None:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not true():
@@ -115,28 +132,30 @@ class Process:
 
     def __init__(self, *arguments: str | Path, log: Path) -> None:
         self.log = log
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        command = [sys.executable, "-m", "regard", "serve", *map(str, arguments)]
+        command = [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"]
         with log.open("w") as stream:
             self.process = subprocess.Popen(
-                [*command, "--port", str(self.port)],
+                command,
                 cwd=PROJECT,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)},
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=stream,
+                text=True,
             )
-        self.url = f"http://127.0.0.1:{self.port}"
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()  # as soon as it listens
+        assert said.startswith("serving at http"), log.read_text()
+        self.url = said.split()[-1]
+        self.port = int(self.url.rpartition(":")[2])
 
     def ready(self) -> "Process":
-        until(self._ready, 120)
+        until(self._ready)
         return self
 
     def _ready(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         try:
-            return httpx.get(f"{self.url}/ready", timeout=30).status_code == 200
+            return httpx.get(f"{self.url}/ready", timeout=PATIENCE).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -147,3 +166,5 @@ class Process:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()

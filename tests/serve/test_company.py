@@ -61,7 +61,7 @@ async def both(
     """What a request gives alone, and in company."""
     source = Source("x", folder, (("engine", engine),))
     opened = source.open()
-    service = Service(source, opened, Settings(queue=10**6, queue_items=10**6))
+    service = Service(source, opened, Settings(queue=10**6, queue_items=10**6, deadline=3600))
     chance = random.Random(5)
     work = [(texts(chance), chance.choice(asked)) for _ in range(count)]
     checked = [(given, service.check(given, how)) for given, how in work]
@@ -70,7 +70,7 @@ async def both(
         await asyncio.sleep(seconds)
         return await service.answer(Work(given, how))
 
-    spread = count / 400
+    spread = count / 400 if FULL else 0.0
     crowd = [later(*each, chance.random() * spread) for each in checked]
     together = await asyncio.gather(*crowd)
     alone = [await service.answer(Work(*each)) for each in checked]
@@ -112,4 +112,4 @@ def test_company_changes_nothing(
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
             assert math.isclose(one.score, other.score, abs_tol=1e-4)
             assert len(one.alternatives) == len(other.alternatives)
-    assert ties <= len(found) / 100
+    assert ties <= max(1, len(found) / 100)

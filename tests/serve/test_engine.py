@@ -18,7 +18,7 @@ from regard.serve.service import Service, Source
 from regard.serve.settings import Settings
 from regard.serve.work import Options, Work
 from tests import small_runs
-from tests.serve.serving import running
+from tests.serve.serving import running, until
 
 
 def test_a_thread_that_nobody_waits_for_keeps_its_place() -> None:
@@ -131,10 +131,7 @@ def test_vectors_have_a_deadline(runs: dict[str, Path], monkeypatch: pytest.Monk
         assert found.status_code == 504
         assert not server.idle(), "the thread is still at work"
         held.set()
-        end = time.monotonic() + 10
-        while not server.idle():
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(server.idle)
 
 
 def test_very_many_values_keep_nobody_waiting(client: httpx.Client) -> None:
@@ -144,7 +141,8 @@ def test_very_many_values_keep_nobody_waiting(client: httpx.Client) -> None:
         began = time.process_time()
         found = client.post("/v1/predict", content=body[:9_000_000], headers=headers)
         assert found.status_code == 413, found.text
-        assert time.process_time() - began < 2  # it was eleven seconds for each megabyte
+        # It was eleven seconds for each megabyte, of which there are nine.
+        assert time.process_time() - began < 20
     long = json.dumps({"model": "describer", "inputs": {"base64": "A" * 4_000_000}})
     found = client.post("/v1/predict", content=long.encode(), headers=headers)
     assert found.status_code == 200  # one long string is a picture, if a broken one

@@ -17,7 +17,7 @@ from regard import cli
 from regard.front import load
 from regard.serve.service import Source
 from tests import small_runs
-from tests.serve.serving import FULL, Process, Running, until
+from tests.serve.serving import FULL, PATIENCE, Process, Running, until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 BODY: dict[str, Any] = {"inputs": ["a dog runs", "two dogs play in the snow"], "details": False}
@@ -32,6 +32,10 @@ class Crowd:
         self.answers: list[Any] = []
         self.refused: list[int] = []
         self.broken: list[str] = []
+        self.unheard: list[str] = []
+        """Who came so late that the server's door closed before it had read their request."""
+        self.ending = threading.Event()
+        """From now on the server may close its door."""
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._ask, args=(n,)) for n in range(count)]
         for thread in self._threads:
@@ -39,29 +43,33 @@ class Crowd:
 
     def _ask(self, number: int) -> None:
         while not self._over.is_set():
+            begun = False
             try:
-                self._once(streams=bool(self._stream) and number % 2 == 0)
-            except httpx.ConnectError:
-                return  # the server takes no more connections
+                with (
+                    httpx.Client(base_url=self.url, timeout=PATIENCE) as client,
+                    self._asked(client, number) as found,
+                ):
+                    begun = True
+                    found.read()
+                self._take(found)
             except (httpx.TransportError, AssertionError, ValueError) as error:
-                self.broken.append(repr(error))
+                late = isinstance(error, httpx.TransportError) and not begun
+                (self.unheard if late and self.ending.is_set() else self.broken).append(repr(error))
                 return
 
-    def _once(self, *, streams: bool) -> None:
-        with httpx.Client(base_url=self.url, timeout=30) as client:
-            if streams:
-                asked = {**STREAM, "model": self._stream}
-                found = client.post("/v1/completions", json=asked)
-                if found.status_code == 200:
-                    assert found.text.endswith("data: [DONE]\n\n"), "a truncated stream"
-                    self.answers.append(None)
-                    return
-            else:
-                found = client.post("/v1/predict", json=BODY)
-            if found.status_code != 200:
-                self.refused.append(found.status_code)
-                time.sleep(0.01)
-                return
+    def _asked(self, client: httpx.Client, number: int) -> Any:
+        if self._stream and number % 2 == 0:
+            return client.stream("POST", "/v1/completions", json={**STREAM, "model": self._stream})
+        return client.stream("POST", "/v1/predict", json=BODY)
+
+    def _take(self, found: httpx.Response) -> None:
+        if found.status_code != 200:
+            self.refused.append(found.status_code)
+            time.sleep(0.01)
+        elif found.headers["content-type"].startswith("text/event-stream"):
+            assert found.text.endswith("data: [DONE]\n\n"), "a truncated stream"
+            self.answers.append(None)
+        else:
             made = found.json()
             assert len(made["predictions"]) == len(BODY["inputs"]), "a truncated answer"
             self.answers.append(made)
@@ -69,7 +77,8 @@ class Crowd:
     def stop(self) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 @pytest.fixture
@@ -85,7 +94,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
         each.kill()
 
 
-@pytest.mark.timeout(3600 if FULL else 240)
+@pytest.mark.timeout(3600 if FULL else 400)
 def test_from_the_start_to_sigterm(start: Any, runs: dict[str, Path]) -> None:
     """Alive before it is ready; what was admitted is finished, the rest refused; and nothing that
     was sent is logged."""
@@ -95,8 +104,18 @@ def test_from_the_start_to_sigterm(start: Any, runs: dict[str, Path]) -> None:
         process.ready()
         crowd = Crowd(process.url, stream="causal")
         until(lambda crowd=crowd: len(crowd.answers) > 20)
-        process.process.send_signal(signal.SIGTERM)
-        assert process.process.wait(60) == 0
+        crowd.ending.set()
+        admitted = {**STREAM, "model": "causal", "max_tokens": 500}
+        with (
+            httpx.Client(base_url=process.url, timeout=PATIENCE) as client,
+            client.stream("POST", "/v1/completions", json=admitted) as found,
+        ):
+            lines = found.iter_lines()
+            next(lines)  # it is being written
+            process.process.send_signal(signal.SIGTERM)
+            assert [line for line in lines if line][-1] == "data: [DONE]"
+        crowd.answers.append(None)
+        assert process.process.wait(PATIENCE) == 0
         crowd.stop()
         assert not crowd.broken
         assert set(crowd.refused) <= {503}
@@ -105,24 +124,31 @@ def test_from_the_start_to_sigterm(start: Any, runs: dict[str, Path]) -> None:
         answered = [e for e in events if e["event"] == "request" and e["status"] == 200]
         own = [e for e in answered if e["route"] in ("/v1/predict", "/v1/completions")]
         assert len(own) == len(crowd.answers), "every 200 arrived whole"
+        assert {e["status"] for e in events if e["event"] == "request"} <= {200, 503}
         assert "dog" not in process.log.read_text()
 
 
 def early(process: Process) -> bool:
     """The server is alive; if it is not ready, it says so."""
     try:
-        alive = httpx.get(f"{process.url}/health", timeout=30).status_code
+        alive = httpx.get(f"{process.url}/health", timeout=PATIENCE).status_code
     except httpx.TransportError:
         return False
     assert alive == 200
-    ready = httpx.get(f"{process.url}/ready", timeout=30)
+    ready = httpx.get(f"{process.url}/ready", timeout=PATIENCE)
     assert ready.status_code == 200 or "retry-after" in ready.headers
     return True
 
 
 def test_alive_is_not_ready(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The models of this server are never loaded."""
-    monkeypatch.setattr(Source, "open", lambda self: time.sleep(5))
+    """The models of this server are not loaded before all has been seen."""
+    seen, opened = threading.Event(), Source.open
+
+    def later(self: Source) -> Any:
+        seen.wait()
+        return opened(self)
+
+    monkeypatch.setattr(Source, "open", later)
     found = Running([str(runs["classifier"])], wait=False)
     with found.client() as client:
         assert client.get("/health").status_code == 200
@@ -130,10 +156,13 @@ def test_alive_is_not_ready(runs: dict[str, Path], monkeypatch: pytest.MonkeyPat
             assert answer.status_code == 503
             assert int(answer.headers["retry-after"]) > 0
         assert client.get("/v1/models").status_code == 503
+        seen.set()
+        until(lambda: client.get("/ready").status_code == 200)
+        assert client.post("/v1/predict", json=BODY).status_code == 200
     found.stop()
 
 
-@pytest.mark.timeout(1800 if FULL else 240)
+@pytest.mark.timeout(1800 if FULL else 400)
 def test_sighup_takes_up_a_newer_version(start: Any, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     one, two = (
@@ -163,24 +192,24 @@ def test_sighup_takes_up_a_newer_version(start: Any, tmp_path: Path) -> None:
     assert not crowd.broken
     assert not crowd.refused
     process.process.send_signal(signal.SIGINT)
-    assert process.process.wait(60) == 0
+    assert process.process.wait(PATIENCE) == 0
     for each in crowd.answers:
         texts = [prediction["text"] for prediction in each["predictions"]]
         assert texts == said[(each["version"] + 1) % 2]
     assert crowd.answers[-1]["version"] == (21 if FULL else 3)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_processes_share_a_port(start: Any, runs: dict[str, Path]) -> None:
     process = start(runs["classifier"], "--workers", "2").ready()
     started = [e["process"] for e in process.events() if e["event"] == "worker started"]
     assert len(started) == 2
     os.kill(started[0], signal.SIGKILL)
     until(lambda: sum(e["event"] == "worker started" for e in process.events()) == 3)
-    with httpx.Client(base_url=process.url) as client:
-        assert client.post("/v1/predict", json=BODY).status_code == 200
+    # If the other one is still loading, the connection waits.
+    assert httpx.post(f"{process.url}/v1/predict", json=BODY, timeout=PATIENCE).status_code == 200
     process.process.send_signal(signal.SIGTERM)
-    assert process.process.wait(60) == 0
+    assert process.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def pretend(monkeypatch, *, bfloat16: bool, cuda: int = 0) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    monkeypatch.setattr(budget, "default", lambda device: 3.0)
+    monkeypatch.setattr(budget, "default", lambda device, processes=1: 3.0)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not bind cores")

@@ -21,8 +21,8 @@ from regard.recipe import config
 from regard.tasks import Prediction
 
 NAMES = [
-    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "train",
-    "word2vec",
+    "compare", "doctor", "evaluate", "export", "inspect", "load", "plan", "predict", "sweep",
+    "train", "word2vec",
 ]  # fmt: skip
 WORDS = ["a", "dog", "runs", "two", "cats", "play", "in", "the", "snow"]
 BLOCKS = {"kind": "transformer", "layers": 1, "heads": 2, "feedforward": 16}
@@ -111,8 +111,8 @@ def test_arguments_are_those_of_the_verb(name: str):
         inspect.signature(f).parameters for f in (cli.VERBS[name], getattr(door, name))
     )
     alone = {
-        "json", "profile", "seeds", "file", "format", "input_format", "column", "delimiter",
-        "header", "split", "prefix", "png", "svg", "output", "live", "port", "table",
+        "json", "profile", "processes", "seeds", "file", "format", "input_format", "column",
+        "delimiter", "header", "split", "prefix", "png", "svg", "output", "live", "port", "table",
         "nodes", "mtbf", "save_seconds", "restart_minutes", "straggling", "days", "seed", "plot",
     }  # fmt: skip
     here = {*function} | (

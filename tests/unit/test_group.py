@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.train import loop, optimizer, schedule
-from regard.train.gradient import _seed
 from regard.train.group import Group
 from regard.train.job import Config, Job
+from regard.train.pieces import Pieces, enough, spoken
 from regard.train.progress import Progress
 from regard.types import ALL, Batch, Carry, Position, Term, Terms
 
@@ -61,6 +61,9 @@ class Rank(Group):
     def gather(self, value: Any) -> list[Any]:
         self._asked += 1
         return self._meeting.ask(self._asked, self.rank, value)
+
+    def gather_tensors(self, tensors: Carry) -> list[Carry]:
+        return self.gather(tensors)
 
 
 class Squares(nn.Module):
@@ -128,7 +131,8 @@ class Seen:
         )
         self.job = Job(
             objective=self.model,
-            batches=group.share(batches),
+            batches=batches,
+            carried=batches.continues,
             optimizer=torch.optim.SGD(self.model.parameters(), lr=0.1),
             config=config,
             seed=1,
@@ -217,8 +221,9 @@ def test_one_rank_validates_and_all_stop() -> None:
     """4, 3, 5, 6: the second is the best, and two later ones are not better."""
 
     def change(seen: Seen) -> None:
-        values = iter([4.0, 3.0, 5.0, 6.0]) if seen.job.group.rank == 0 else iter(())
-        seen.job.validate = lambda: {"nll": next(values)}
+        values = iter([4.0, 3.0, 5.0, 6.0])
+        first = seen.job.group.rank == 0
+        seen.job.validate = lambda: {"nll": next(values)} if first else {}
 
     ranks = together(Rows(4), change, validate_every=1, patience=2)
     for seen in ranks:
@@ -306,36 +311,81 @@ def test_a_batch_that_is_not_divisible_is_not_shared() -> None:
 
 
 def test_a_group_of_one_agrees_with_itself() -> None:
-    group, batches, carry = Group(), Rows(4), {"h": torch.ones(())}
-    tensor = torch.ones(2)
+    group, carry, weight = Group(), {"h": torch.ones(())}, nn.Parameter(torch.ones(2))
+    weight.grad = gradient = torch.ones(2)
+    group.sum_gradients([weight])
     assert (group.rank, group.size) == (0, 1)
     assert group.gather(5) == [5]
     assert group.any(True) and not group.any(False)
-    assert group.sum({"a": tensor})["a"] is tensor, "nothing is copied"
-    assert group.own(carry) is carry
-    assert group.share(batches) is batches
+    assert weight.grad is gradient and group.gather_tensors(carry)[0] is carry, "nothing is copied"
+    assert Pieces().share(carry) is carry
 
 
-def test_sums_are_by_name() -> None:
-    class Fixed(Group):
-        def gather(self, value: Any) -> list[Any]:
-            return [{"a": 1, "b": 2}, {}, {"b": 3, "c": 4}]
-
-    assert Fixed().sum({"x": 0}) == {"a": 1, "b": 5, "c": 4}
+# Who has what
 
 
-@pytest.mark.parametrize("count", [0, 1, 5, 6])
-def test_every_row_belongs_to_one_rank(count: int) -> None:
-    ranks = [Rank(rank, Meeting(3)) for rank in range(3)]
-    shares = [list(range(count))[rank.rows(count)] for rank in ranks]
-    assert [row for share in shares for row in share] == list(range(count))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("batches", [1, 2, 3])
+@pytest.mark.parametrize("before", [1, 4])
+@pytest.mark.parametrize("count", [0, 1, 5, 12])
+def test_every_row_belongs_to_one_rank(
+    carried: bool, ranks: int, batches: int, before: int, count: int
+) -> None:
+    each = enough(ranks, batches, carried=carried, before=before)
+    shared = [Pieces(rank, ranks, batches, each, carried) for rank in range(ranks)]
+    for batch in range(batches):
+        rows = [
+            row
+            for mine in shared
+            for piece in mine.own(batch)
+            for row in range(*mine.rows(count, piece))
+        ]
+        assert rows == list(range(count))
+    assert all(any(mine.own(n) for n in range(batches)) for mine in shared), "none is idle"
 
 
-def test_each_rank_draws_for_itself() -> None:
-    def seeds(rank: int) -> set[int]:
-        job = Seen(Rank(rank, Meeting(2)), Rows(4)).job
-        return {_seed(job, update, batch, part) for update in range(3) for batch in range(3)
-                for part in range(3)}  # fmt: skip
+def test_whole_batches_are_shared_where_there_are_enough() -> None:
+    assert enough(2, 4, carried=False) == 1
+    assert [[len(Pieces(r, 2, 4, 1).own(n)) for n in range(4)] for r in range(2)] == [
+        [1, 1, 0, 0],
+        [0, 0, 1, 1],
+    ]
+    assert spoken(2, 4, 1, carried=False, before=1) == ""
 
-    assert len(seeds(0) | seeds(1)) == 2 * 27
+
+def test_fewer_batches_than_ranks_are_cut_finer() -> None:
+    """Three ranks, two batches: three pieces each, two for each rank."""
+    assert enough(3, 2, carried=False) == 3
+    assert "cut into 3 parts" in spoken(3, 2, 3, carried=False, before=1)
+    assert "not a multiple" in spoken(2, 3, 1, carried=False, before=1)
+
+
+def test_running_text_is_shared_by_rows() -> None:
+    """Rows 2 and 3 of four are rank 1's, in every batch, and so is what was handed on to them."""
+    assert enough(2, 4, carried=True) == 2
+    mine = Pieces(1, 2, 4, 2, carried=True)
+    assert [list(mine.own(n)) for n in range(4)] == [[1]] * 4
+    carry = mine.share({"h": torch.arange(4)})
+    assert carry is not None and carry["h"].tolist() == [2, 3]
+
+
+def test_pieces_stay_when_ranks_go() -> None:
+    assert enough(1, 1, carried=True, before=2) == 2
+    assert enough(2, 1, carried=True, before=4) == 4
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_chance_is_of_the_piece_and_not_of_the_rank(ranks: int) -> None:
+    """Six pieces of one batch; the place of each, from which dropout is drawn, is the same for
+    however many ranks."""
+    places: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def change(seen: Seen) -> None:
+        begun = loop.begin(seen.job, seen.progress)
+        for part in loop.take(seen.job, begun).micro[0]:
+            places[part.batch.ids] = part.place
+
+    together(Rows(12), change, size=ranks, pieces=6, updates=1)
+    expected = {(2 * n, 2 * n + 1): (n,) if n else () for n in range(6)}
+    assert places == expected

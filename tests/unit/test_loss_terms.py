@@ -201,11 +201,15 @@ def test_what_is_not_divisible_is_not_accumulated(monkeypatch: pytest.MonkeyPatc
 def test_what_is_not_divisible_is_not_split_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     meter = Memory(Objective(Weights(), contrast), limit=1.0)
     monkeypatch.setattr(Memory, "_rows", lambda self, batch: 3)
+
+    def whole(batches: Rows, cuts: int = 1) -> tuple[list[Batch], list[int]]:
+        return meter.parts(batches, Position(), batches.at(Position()), cuts=cuts)
+
     with pytest.raises(UserError, match=r"train\.memory: a batch of 4 examples .* about 3 .*batch"):
-        meter.parts(Compared(ROWS), Position())
-    parts, oversized = meter.parts(Compared(ROWS[:3]), Position(), 2)
+        whole(Compared(ROWS))
+    parts, oversized = whole(Compared(ROWS[:3]), 2)
     assert [len(part) for part in parts] == [3] and not oversized
-    divided, _ = meter.parts(Compared(ROWS, divisible=True), Position())
+    divided, _ = whole(Compared(ROWS, divisible=True))
     assert [len(part) for part in divided] == [2, 2]
 
 

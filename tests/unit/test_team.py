@@ -15,7 +15,7 @@ from regard.layers.draws import generator, seeded
 from regard.layers.dropout import dropout
 from regard.runs import Run
 from regard.train import loop, optimizer, schedule
-from regard.train.gradient import Counts, gradient as compute
+from regard.train.gradient import gradient as compute
 from regard.train.job import Config, Job, Objective
 from regard.train.progress import Progress
 from regard.train.team import SharedDraws, Team
@@ -70,8 +70,7 @@ def gradient(of: Objective, threads: int) -> tuple[torch.Tensor, int]:
     torch.manual_seed(3)
     work = job(of, threads)
     state = loop.begin(work, Progress())
-    micro, _ = loop.take(work, state)
-    counts = Counts.over(work.group, [part for parts in micro for part in parts])
+    micro, counts, _ = loop.take(work, state)
     compute(work, micro, counts, 0, None, state.team)
     state.team.close()
     found = next(of.parameters()).grad

@@ -15,6 +15,8 @@ INDEX, LOOKING, WATCHING = "index.html", "inside.html", "watch.html"
 PREFIX, INSIDE = "/page/", "/page/inside/"
 SHARED = files("regard.inspect") / "page"
 """Files of the page that looks inside models: this one is of their family."""
+HEAD = b"<!-- head.html -->\n"
+"""Stands in each of the pages for what all of them begin with."""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -53,6 +55,8 @@ def _file(name: str, request: Request, folder: Traversable = FILES) -> Response:
     if found is None:
         raise Refusal(404, "there is no such file", code="not_found")
     data = found.read_bytes()
+    if name in (INDEX, LOOKING, WATCHING):
+        data = data.replace(HEAD, (FILES / "head.html").read_bytes())
     tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
     if name == LOOKING:  # sounds that were read travel inside the answer
