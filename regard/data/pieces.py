@@ -1,23 +1,27 @@
 """A store that is built in pieces: each by itself, by any process of any machine, in any order.
 
 .NAME/plan.json            how many pieces there are, and the key: of what they are made
-.NAME/00000/               a piece: a store of its own, and note.json, written last
+.NAME/00000/               a piece: a store of its own, and note.json
+.NAME/00000.claim          somebody makes it, or has begun to
+.NAME/00000.1f3a5c7e/      a piece that is being made; renamed when it is whole
 
-Which examples a piece has is a function of the data alone, so that the store that they are joined to
-does not depend on who made them. A piece with another key is made of something else, and goes.
+Which examples a piece has is a function of the data alone, so that the store that they are joined
+to does not depend on who made them. A claim saves double work and is no lock: where two make the
+same piece, both make the same bytes, and the first one's stay. A piece with another key is made of
+something else, and goes.
 """
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regard.data import shards, whole_file
-from regard.data.shards import Column, Index, Shard
+from regard.data.shards import Columns, Index, Shard
 from regard.data.writer import Writer, whole
 from regard.recipe import checked
 from regard.recipe.checked import Table
@@ -38,9 +42,11 @@ class Pieces:
 
     folder: Path
     name: str
-    columns: Mapping[str, Column]
+    columns: Columns
     count: int
     key: str
+    about: Table = field(default_factory=dict)
+    """What whoever helps must know, beside the data."""
 
     @property
     def place(self) -> Path:
@@ -50,41 +56,69 @@ class Pieces:
         """The folder of a piece."""
         return self.place / f"{number:05}"
 
+    @property
+    def _plan(self) -> Table:
+        return {"count": self.count, "key": self.key, "about": self.about}
+
     def begin(self) -> bool:
-        """Say what is to be made. False if something else was: it is removed."""
-        plan = {"count": self.count, "key": self.key}
-        before = _read(self.place / PLAN)
-        if before == plan:
+        """Say what is to be made. False if pieces of something else were there: they are removed.
+        Of an earlier try whole pieces stay; claims and what was being made go."""
+        if _read(self.place / PLAN) == self._plan:
+            for left in self.place.glob("*.*"):
+                if left.name != PLAN:
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            self._drop_damaged()
             return True
-        there = self.place.exists()
+        others = any(self.place.glob("[0-9]*"))
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir(parents=True)
-        whole_file.write(self.place / PLAN, checked.written(plan))
-        return not there
+        whole_file.write(self.place / PLAN, checked.written(self._plan))
+        return not others
 
     def is_begun(self) -> bool:
-        """Whether whoever reads the data has said so."""
-        return _read(self.place / PLAN) == {"count": self.count, "key": self.key}
+        """Whether somebody has said that these are to be made."""
+        return _read(self.place / PLAN) == self._plan
+
+    def unclaimed(self) -> Iterator[int]:
+        """Pieces that nobody else makes, claimed one by one."""
+        for number in range(self.count):
+            if self.is_made(number):
+                continue
+            try:
+                (self.place / f"{number:05}.claim").open("x").close()
+            except FileExistsError:
+                continue
+            except FileNotFoundError:  # all are made, joined and gone
+                return
+            yield number
 
     def is_made(self, number: int) -> bool:
         """Whether a piece is there: by its note, which is written last."""
         return (_read(self.of(number) / NOTE) or {}).get("key") == self.key
 
-    def missing(self, numbers: Iterable[int] | None = None) -> list[int]:
+    def missing(self) -> list[int]:
         """Those that are still to be made."""
-        every = range(self.count) if numbers is None else numbers
-        return [number for number in every if not self.is_made(number)]
+        return [number for number in range(self.count) if not self.is_made(number)]
 
     def make(self, number: int, blocks: Callable[[], Blocks], note: Callable[[], Table]) -> None:
         """Write a piece of these blocks, then what is to be noted of it."""
-        place = self.of(number)
-        shutil.rmtree(place, ignore_errors=True)
-        with Writer(place, self.name, self.columns) as writer:
-            for block in blocks():
-                writer.add_columns(block)
-        whole_file.write(place / NOTE, checked.written({"key": self.key, "note": note()}))
+        making = self.place / f"{number:05}.{os.urandom(4).hex()}"
+        making.mkdir()
+        try:
+            with Writer(making, self.name, self.columns) as writer:
+                for block in blocks():
+                    writer.add_columns(block)
+            whole_file.write(making / NOTE, checked.written({"key": self.key, "note": note()}))
+            if not self.is_made(number):
+                shutil.rmtree(self.of(number), ignore_errors=True)
+                making.rename(self.of(number))
+        except OSError:
+            if not self.is_made(number):  # somebody else was quicker
+                raise
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
 
-    def drop_damaged(self) -> None:
+    def _drop_damaged(self) -> None:
         """Remove pieces of an earlier try whose files are not what they were: a power cut may have
         taken what was never synced."""
         for number in range(self.count):
@@ -105,7 +139,7 @@ class Pieces:
             for inside, shard in enumerate(shards.read_index(self.of(number), self.name).shards):
                 self._take(self.of(number), inside, len(found))
                 found.append(shard)
-        index = Index(dict(self.columns), found)
+        index = Index(self.columns, found)
         shards.write_index(self.folder, self.name, index)
 
     def _take(self, place: Path, inside: int, number: int) -> None:
@@ -118,6 +152,12 @@ class Pieces:
                     os.link(source, target)
                 except OSError:  # a file system without links
                     shutil.copyfile(source, target)
+
+
+def begun(folder: Path, name: str) -> tuple[str, Table] | None:
+    """The key of the pieces of a store that somebody makes, and what there is to know of them."""
+    plan = _read(folder / f".{name}" / PLAN)
+    return None if plan is None else (plan["key"], plan["about"])
 
 
 def _read(path: Path) -> Table | None:

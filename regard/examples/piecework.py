@@ -5,8 +5,8 @@ they were killed or met a defect, is made here, in the order of the data: so the
 one that is reported, and a lost process loses no line.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,30 +24,24 @@ if TYPE_CHECKING:
 
 BLOCKS = 64
 """Of raw examples, in a piece of texts; of larger examples fewer."""
-POLL = 0.5
-"""Seconds between two looks at what other machines have made."""
-Spread = Callable[[str, Sequence[int]], tuple[Sequence[int], Callable[[], None]]]
-"""A part and its missing pieces ↦ those that are left to this process, and what waits for the
-others."""
+MOST = 256
+"""Pieces of a part: each is several files of the store."""
+Wait = Callable[[], None]
+Help = Callable[[str, int], AbstractContextManager[Wait]]
+"""A part, and how many of its pieces are missing ↦ processes that make some of them, and what waits
+until they have."""
 
 
-def _alone(part: str, numbers: Sequence[int]) -> tuple[Sequence[int], Callable[[], None]]:
-    return numbers, lambda: None
+def _alone(part: str, missing: int) -> AbstractContextManager[Wait]:
+    return nullcontext(lambda: None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Who makes the pieces of a part."""
+    """Who makes the pieces of a part, beside this process."""
 
-    share: int = 0
-    shares: int = 1
-    """Of all machines that build the same store, this is number `share`, from 0. The first one
-    reads the data, learns what fields learn, and joins the pieces."""
-    spread: Spread = _alone
+    help: Help = _alone
     tell: Callable[[str], None] = lambda text: None
-
-    def mine(self, numbers: Iterable[int]) -> list[int]:
-        return [number for number in numbers if number % self.shares == self.share]
 
 
 class Piecework:
@@ -55,35 +49,39 @@ class Piecework:
 
     def __init__(
         self, plan: "Plan", place: Path, part: str, fields: Mapping[str, Any], raw: Raw,
-        given: Iterable[str],
+        given: Iterable[str], blocks: int = 0,
     ) -> None:  # fmt: skip
-        """`given` are the sides whose fields have learnt from another run's data."""
+        """`given` are the sides whose fields have learnt from another run's data, `blocks` how many
+        a piece has, where somebody has decided that already."""
         self._plan, self._part, self._fields, self._raw = plan, part, fields, raw
-        self.by = {side: BASE if side in given else TRAINING for side in fields}
+        others = sorted(given)
+        self.by = {side: BASE if side in others else TRAINING for side in fields}
         self._together = min(field.together for field in fields.values())
-        self._blocks = max(1, BLOCKS * self._together // BLOCK) if self._together < BLOCK else BLOCKS
+        usual = max(1, BLOCKS * min(self._together, BLOCK) // BLOCK, raw.rows // MOST)
+        self._blocks = blocks or usual
         columns = columns_of(fields)
         key = key_of(
-            raw.signature, {name: each for name, each in columns.items()}, self.by,
+            raw.signature, columns, self.by, self._blocks,
             [field.vocabulary for field in fields.values()],
             [plan.data.max_length, plan.data.on_too_long, plan.limited],
         )  # fmt: skip
         count = -(-raw.rows // self._blocks)
-        self.pieces = Pieces(place, part, columns, count, key)
+        self.pieces = Pieces(
+            place, part, columns, count, key, {"given": others, "blocks": self._blocks}
+        )
 
     def make(self, numbers: Iterable[int]) -> None:
         """Encode and store pieces."""
         for number in numbers:
-            report, counts = Report(), [0]
-            self.pieces.make(
-                number,
-                lambda number=number, report=report, counts=counts: self._rows(
-                    number, report, counts
-                ),
-                lambda report=report, counts=counts: {
-                    "used": sum(counts), "report": written_report(report)
-                },
-            )  # fmt: skip
+            report, counts = Report(), list[int]()
+
+            def rows(number: int = number, report: Report = report) -> Iterator[dict[str, Flat]]:
+                return self._rows(number, report, counts)  # noqa: B023 - it is used up at once
+
+            def note(report: Report = report) -> dict[str, Any]:
+                return {"used": sum(counts), "report": written_report(report)}  # noqa: B023
+
+            self.pieces.make(number, rows, note)
 
     def _rows(self, number: int, report: Report, counts: list[int]) -> Iterator[dict[str, Flat]]:
         first = number * self._blocks
@@ -93,6 +91,12 @@ class Piecework:
             if len(next(iter(flat.values()))[1]):
                 yield flat
 
+    def help(self) -> None:
+        """Make pieces that nobody else makes, as long as there are any. A defect is left to the
+        process that was asked for all of them."""
+        if self.pieces.is_begun():
+            self.make(self.pieces.unclaimed())
+
     def all(self, work: Work, report: Report) -> int:
         """Every piece, joined to a store; how many examples the rows are of."""
         pieces = self.pieces
@@ -101,21 +105,13 @@ class Piecework:
                 f"{pieces.folder}: the data or what encodes it has changed since pieces of it were "
                 "made: they are made again"
             )
-        pieces.drop_damaged()
-        mine, wait = work.spread(self._part, work.mine(pieces.missing()))
-        try:
-            self.make(mine)
-        except UserError:
-            if work.shares > 1:
-                raise
-        wait()
-        self.make(pieces.missing(work.mine(range(pieces.count))))
-        if left := pieces.missing():
-            shares = sorted({number % work.shares + 1 for number in left})
-            who = ", ".join(f"{share}/{work.shares}" for share in shares)
-            work.tell(f"waiting for {len(left):,} pieces of the data of --part {who}")
-        while pieces.missing():
-            time.sleep(POLL)
+        with work.help(self._part, len(pieces.missing())) as wait:
+            try:
+                self.make(pieces.unclaimed())
+                wait()
+            except UserError:  # the first one of all is the one to report
+                pass
+        self.make(pieces.missing())
         pieces.join()
         notes = pieces.notes()
         for note in notes:

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import files
+from regard.data import files, pieces
 from regard.data.held_out import NOTHING, HeldOut
 from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store, Writer
 from regard.data.writer import joined
 from regard.errors import RecipeError, UserError
 from regard.examples.piecework import Piecework, Work, columns_of
-from regard.examples.raw import Block, Raw, keep
+from regard.examples.raw import Block, Raw, is_kept, keep
 from regard.fields import Example, Field, Flat, Row
 
 Fields = Mapping[str, Any]
@@ -33,7 +33,6 @@ Fields = Mapping[str, Any]
 Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
-ALONE = Work()
 SHOWN = 20
 """Examples of the validation part that are kept where a task watches none: a few are shown."""
 
@@ -64,6 +63,8 @@ class Plan:
     """First examples of the validation part that are kept as they are; 0: a few of all."""
     validates: bool = True
     """Whether the rows of the validation part are stored: not where its texts are enough."""
+    work: Work = Work()  # noqa: RUF009 - it is frozen
+    """Who encodes the rows, beside this process."""
 
     def has(self, part: files.Part) -> bool:
         """Whether there is such a part."""
@@ -113,7 +114,6 @@ class Plan:
         folder: Path,
         given: Fields | None = None,
         check: Check | None = None,
-        work: Work = ALONE,
     ) -> Report:
         """Put all that training needs into a folder; `given` are fields that have learnt from the
         data of another run."""
@@ -131,15 +131,12 @@ class Plan:
             self._refuse(found.report)
         fitted = self._fitted(folder, raw["train"], given)
         report, held_out = raw["train"].report, Report()
-        report.used = self._store(place, "train", fitted, raw["train"], given, report, work)
+        report.used = self._store(place, "train", fitted, raw["train"], given, report)
         if "validation" in raw:
             own = bool(self.data.validation)  # a share is reported with the rest
             held_out = raw["validation"].report if own else Report()
             if self.validates:
-                alone = Work(tell=work.tell)
-                self._store(
-                    place, "validation", fitted, raw["validation"], given, held_out, alone
-                )
+                self._store(place, "validation", fitted, raw["validation"], given, held_out)
             self._watch(place, raw["validation"])
         self.finish(folder, fitted, raw, held_out)
         report.include(held_out)
@@ -151,13 +148,22 @@ class Plan:
             shutil.rmtree(place / f".{part}", ignore_errors=True)
         return report
 
+    def help(self, folder: Path, part: str) -> None:
+        """Encode rows of a part that another process prepares in a folder, as long as there are
+        any that nobody encodes."""
+        place = folder / STORE
+        if (found := pieces.begun(place, part)) is None:
+            return
+        _, about = found
+        fields = {side: field.load(folder) for side, field in self.fields.items()}
+        Piecework(self, place, part, fields, self._kept(place)[part], **about).help()
+
     def finish(self, folder: Path, fields: Fields, raw: Mapping[str, Raw], report: Report) -> None:
         """What a task keeps besides, while all that was read is still there."""
 
     def _read(self, place: Path) -> dict[str, Raw]:
         """All parts, each file once; no test part of its own files that cannot be used, which is
         nothing to training."""
-        found: dict[str, Raw] = {}
         for part in self.parts:
             if part == "train" or self.data.names(part):
                 report = Report()
@@ -166,9 +172,16 @@ class Plan:
                 except UserError:
                     if part != "test":
                         raise
-                    continue
-                made = Raw(place, part, self.fields)
-                found |= {part: made} if part != "test" or len(made) else {}
+        return self._kept(place)
+
+    def _kept(self, place: Path) -> dict[str, Raw]:
+        """All parts that were read."""
+        own = [part for part in self.parts if part == "train" or self.data.names(part)]
+        found = {
+            part: Raw(place, part, self.fields)
+            for part in own
+            if part != "test" or is_kept(place, part)
+        }
         if self.held_out:
             every = found["train"]
             belongs = self._belonging(place, every)
@@ -211,12 +224,11 @@ class Plan:
         return found
 
     def _store(
-        self, place: Path, part: str, fields: Fields, raw: Raw, given: Fields, report: Report,
-        work: Work,
-    ) -> int:  # fmt: skip
+        self, place: Path, part: str, fields: Fields, raw: Raw, given: Fields, report: Report
+    ) -> int:
         """Write the rows of a part; how many examples they are of."""
         made = Piecework(self, place, part, fields, raw, given)
-        count = made.all(work, report)
+        count = made.all(self.work, report)
         if not count:
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")

@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data import shards
 from regard.data.readers import KEPT, Finding, Report
 from regard.data.store import Column, Store, Writer
 from regard.fields import Example, Field
@@ -63,9 +64,17 @@ def keep(
         paths: dict[tuple[Path, ...], int] = {}
         rows = _blocks(fields, examples, paths)
         writer.add(islice(rows, writer.done, None))
-        about = {"files": [[str(p) for p in each] for each in paths], "report": written_report(report)}
+        about = {
+            "files": [[str(p) for p in each] for each in paths],
+            "report": written_report(report),
+        }
         place = folder / f"raw_{part}.report"
         place.write_text(json.dumps(about), encoding="utf-8", newline="\n")
+
+
+def is_kept(folder: Path, part: str) -> bool:
+    """Whether all examples of a part were written."""
+    return shards.index_path(folder, f"raw_{part}").exists()
 
 
 def _blocks(
