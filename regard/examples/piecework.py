@@ -5,9 +5,12 @@ they were killed or met a defect, is made here, in the order of the data: so the
 one that is reported, and a lost process loses no line.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +66,11 @@ class Piecework:
         key = key_of(
             raw.signature, columns, self.by, self._blocks,
             [field.vocabulary for field in fields.values()],
-            [plan.data.max_length, plan.data.on_too_long, plan.limited],
+            [plan.data.max_length, plan.data.on_too_long, plan.limited, bool(plan.data.mixed)],
         )  # fmt: skip
         count = -(-raw.rows // self._blocks)
+        self.sources: Counter[int] = Counter()
+        """How many rows each source has, once all are joined, where sources are mixed."""
         self.pieces = Pieces(
             place, part, columns, count, key, {"given": others, "blocks": self._blocks}
         )
@@ -73,22 +78,19 @@ class Piecework:
     def make(self, numbers: Iterable[int]) -> None:
         """Encode and store pieces."""
         for number in numbers:
-            report, counts = Report(), list[int]()
+            noted = _Noted()
+            self.pieces.make(number, partial(self._rows, number, noted), noted.as_table)
 
-            def rows(number: int = number, report: Report = report) -> Iterator[dict[str, Flat]]:
-                return self._rows(number, report, counts)  # noqa: B023 - it is used up at once
-
-            def note(report: Report = report) -> dict[str, Any]:
-                return {"used": sum(counts), "report": written_report(report)}  # noqa: B023
-
-            self.pieces.make(number, rows, note)
-
-    def _rows(self, number: int, report: Report, counts: list[int]) -> Iterator[dict[str, Flat]]:
+    def _rows(self, number: int, noted: "_Noted") -> Iterator[dict[str, Flat]]:
         first = number * self._blocks
         for block in self._raw.blocks(self._together, range(first, first + self._blocks)):
-            flat, used = self._plan.encoded(block, self._part, self._fields, self.by, report)
-            counts.append(used)
-            if len(next(iter(flat.values()))[1]):
+            flat, kept = self._plan.encoded(block, self._part, self._fields, self.by, noted.report)
+            rows, used = len(next(iter(flat.values()))[1]), int(kept.sum())
+            noted.used += used
+            if self._plan.data.mixed and self._part == "train":
+                for paths, count in Counter(compress(block.files, kept.tolist())).items():
+                    noted.sources[self._plan.source_of(paths)] += count * rows // used
+            if rows:
                 yield flat
 
     def help(self) -> None:
@@ -116,7 +118,22 @@ class Piecework:
         notes = pieces.notes()
         for note in notes:
             report.include(read_report(note["report"]))
+            for number, count in note["sources"]:
+                self.sources[number] += count
         return sum(note["used"] for note in notes)
+
+
+@dataclass
+class _Noted:
+    """What is noted of a piece while it is made."""
+
+    used: int = 0
+    report: Report = field(default_factory=Report)
+    sources: Counter[int] = field(default_factory=Counter)
+
+    def as_table(self) -> dict[str, Any]:
+        sources = [[number, count] for number, count in sorted(self.sources.items())]
+        return {"used": self.used, "report": written_report(self.report), "sources": sources}
 
 
 def columns_of(fields: Mapping[str, Any]) -> dict[str, Column]:

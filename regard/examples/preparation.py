@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import files, pieces
+from regard.data import files, mixture, pieces
 from regard.data.held_out import NOTHING, HeldOut
 from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store, Writer
@@ -229,6 +229,8 @@ class Plan:
         """Write the rows of a part; how many examples they are of."""
         made = Piecework(self, place, part, fields, raw, given)
         count = made.all(self.work, report)
+        if self.data.mixed and part == "train":
+            self._keep_sources(place, made.sources)
         if not count:
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")
@@ -237,10 +239,28 @@ class Plan:
             field.suffices(store, part, made.by[side])
         return count
 
+    def _keep_sources(self, place: Path, rows: Mapping[int, int]) -> None:
+        """Of each source, how many rows it has: at least one, if it is to be drawn from."""
+        named = self.data.paths("train")
+        count = self.data.sources(len(named) // (max(rows, default=0) + 1))
+        for number in range(count):
+            if not rows.get(number):
+                raise UserError(
+                    f"data.{self.data.mixed}: no example of source {number + 1} can be used"
+                )
+        mixture.keep(place, [rows[number] for number in range(count)])
+
+    def source_of(self, paths: tuple[Path, ...]) -> int:
+        """The number of the source that an example's files are."""
+        named = self.data.paths("train")
+        if paths[0] not in named:
+            raise RecipeError(f"data.{self.data.mixed}: {paths[0]} is no source that can be mixed")
+        return named.index(paths[0]) // len(paths)
+
     def encoded(
         self, block: Block, part: str, fields: Fields, by: Mapping[str, str], report: Report
-    ) -> tuple[dict[str, Flat], int]:
-        """The rows of a block's examples, and how many examples they are of."""
+    ) -> tuple[dict[str, Flat], NDArray[np.bool_]]:
+        """The rows of a block's examples, and of which of these they are."""
         flat = self._encoded(block, part, fields, by)
         return self._admitted(flat, block, part, fields, report)
 
@@ -260,22 +280,22 @@ class Plan:
 
     def _admitted(
         self, flat: dict[str, Flat], block: Block, part: str, fields: Fields, report: Report
-    ) -> tuple[dict[str, Flat], int]:
-        """Those that are not too long, or are cut, as the recipe says; how many examples they are
-        of, since more rows may come of one."""
+    ) -> tuple[dict[str, Flat], NDArray[np.bool_]]:
+        """Those that are not too long, or are cut, as the recipe says; of which examples they are,
+        since more rows may come of one."""
         long = self._long(flat, fields, block, report) if self.limited else {}
         kept = np.array([long.get(n, True) for n in range(len(block))])
-        used, also = int(kept.sum()), self.also if part == "train" else None
-        if used < len(block):
+        also = self.also if part == "train" else None
+        if not kept.all():
             flat = _chosen(flat, kept)
         if also is None and not any(long.values()):
-            return flat, used
+            return flat, kept
         rows: list[Row] = []
         for row in _rows(flat):
             for field in fields.values():
                 row |= field.cut(row, self.data.max_length)
             rows += [row, *also(row)] if also else [row]
-        return joined(rows, columns_of(fields)), used
+        return joined(rows, columns_of(fields)), kept
 
     def _long(
         self, flat: dict[str, Flat], fields: Fields, block: Block, report: Report
