@@ -110,8 +110,8 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--old", help="prepare: a checkout of an earlier version to compare with")
     parser.add_argument(
         "--only",
-        help="defaults: names of data sets, labels, tags: ways to begin, plan: recipes; with "
-        "commas between",
+        help="defaults: names of data sets, labels, tags: ways to begin, plan: recipes, word2vec: "
+        "speed, quality; with commas between",
     )
     parser.add_argument(
         "--runs", help="defaults, labels, tags: where the runs go; runs/NAME otherwise"

@@ -18,6 +18,7 @@ from bench.peers import HERE, HOME, Contestant, Unavailable, python, race
 from bench.table import compare
 from regard.data.readers import Report
 from regard.data.tokenizers import Config, Tokenizer
+from regard.errors import UserError
 from regard.metrics.seeds import apart
 from regard.word2vec.corpus import Source
 from regard.word2vec.judging import Agreement, judge
@@ -35,24 +36,31 @@ SETTINGS = {
     "lowercase": False,
 }  # fmt: skip
 FORMS = ("corpus_file", "sentences")
+HALVES = ("speed", "quality")
 SEEDS = (1, 2, 3)
 PLACE = HOME / "word2vec"
 
 
 def word2vec(options: argparse.Namespace) -> dict[str, Any]:
-    """Speed on one thread and on all, then quality."""
+    """Speed on one thread and on all, then quality; `--only` one of them."""
+    wanted = options.only.split(",") if options.only else HALVES
+    for half in wanted:
+        if half not in HALVES:
+            raise UserError(f"--only {half}: there are {', '.join(HALVES)}")
     text, part, lines, part_lines = _texts(options)
     common = {
         "settings": SETTINGS, "text": str(text), "part": str(part), "lines": part_lines,
         "all_lines": lines, "seed": 1,
     }  # fmt: skip
     speed, fastest = {}, FORMS[0]
-    for threads in dict.fromkeys((1, options.threads)):
+    for threads in dict.fromkeys((1, options.threads)) if "speed" in wanted else ():
         print(f"\n{threads} thread{'s' * (threads > 1)}")
         speed[str(threads)] = found = _speed(options, common | {"threads": threads})
         rates = {form: found["figures"].get(f"gensim, {form}", {}).get("best", 0) for form in FORMS}
         fastest = max(FORMS, key=rates.__getitem__)
-    quality = _quality(options, common | {"threads": options.threads, "form": fastest})
+    quality: dict[str, Any] = {"complete": True}
+    if "quality" in wanted:
+        quality = _quality(options, common | {"threads": options.threads, "form": fastest})
     ratios = {
         f"{peer}, {threads} threads": ratio
         for threads, found in speed.items()

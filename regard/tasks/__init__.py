@@ -33,7 +33,6 @@ from regard.tasks._checks import (
     check_spelling as check_spelling,
     check_written as check_written,
 )
-from regard.train.group import Group
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -163,11 +162,22 @@ class Carries(Protocol):
         ...
 
 
+class Ranks(Protocol):
+    """Processes that work together, as one of them sees them (`train/group.py`)."""
+
+    rank: int
+    size: int
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each gives, in order; anything that JSON can say."""
+        ...
+
+
 @runtime_checkable
 class Shares(Protocol):
     """A task whose validation several processes share: all of them ask for it."""
 
-    ranks: Group | None
+    ranks: Ranks | None
     """Who they are, while a run is trained; None: one alone."""
 
 

@@ -24,6 +24,7 @@ from regard.recipe.parts import Part, module
 from regard.tasks import (
     FolderTask,
     Prediction,
+    Ranks,
     check_positions,
     check_written,
     chosen_field,
@@ -31,7 +32,6 @@ from regard.tasks import (
     sizes_of,
 )
 from regard.train import health
-from regard.train.group import Group
 from regard.types import Batch, Carry, Terms
 
 
@@ -103,7 +103,7 @@ class WritingTask(FolderTask):
     """A task with two fields, what is read and the text that is written; its recipe has the
     sections data, tokenizer, batch, search, output and evaluation."""
 
-    ranks: Group | None = None
+    ranks: Ranks | None = None
 
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
     evaluate_options = frozenset({"finder", "samples"})

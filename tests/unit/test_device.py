@@ -104,7 +104,7 @@ def test_memory_stays_as_it_was_on_the_same_kind_of_machine(monkeypatch):
     pretend(monkeypatch, bfloat16=True)
     first = device.describe(device.settle(settings()))
     assert first["memory"] == 3.0
-    monkeypatch.setattr(budget, "default", lambda device: 5.0)
+    monkeypatch.setattr(budget, "default", lambda device, processes=1: 5.0)
     assert device.settle(settings(), first).memory == 3.0
     assert device.settle(settings(), first | {"processor": "another"}).memory == 5.0
     assert device.settle(settings(memory=2.0), first).memory == 2.0
