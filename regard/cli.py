@@ -22,6 +22,7 @@ from regard.verbs import (
     looking,
     planning,
     predicting,
+    preparing,
     serving,
     shipping,
     starting,
@@ -75,6 +76,7 @@ VERBS: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
         starting.new,
+        preparing.prepare,
         learning.train,
         learning.doctor,
         planning.plan,

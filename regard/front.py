@@ -24,6 +24,7 @@ from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
+from regard.runs.encoding import Helpers
 from regard.runs.fusing import fuse
 from regard.runs.generating import Generates
 from regard.runs.state import free_folder
@@ -349,9 +350,11 @@ def prepared(
     return Path(to) if to else free_folder(state.name_of(recipe)), loaded
 
 
-def create(folder: Path, recipe: config.Recipe) -> tuple[Run, list[dict[str, Any]]]:
+def create(
+    folder: Path, recipe: config.Recipe, helpers: Helpers | None = None
+) -> tuple[Run, list[dict[str, Any]]]:
     """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
-    was found when all of it was read."""
+    was found when all of it was read. `helpers` are as those of `Run.create`."""
     warnings: list[Finding] = []
     said: list[str] = []
 
@@ -361,7 +364,7 @@ def create(folder: Path, recipe: config.Recipe) -> tuple[Run, list[dict[str, Any
         return (each.as_dict() for each in warnings)
 
     try:
-        run = Run.create(folder, recipe, check, said.append)
+        run = Run.create(folder, recipe, check, said.append, helpers)
     except examination.Refused:
         raise
     except UserError:

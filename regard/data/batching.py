@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import types
+from regard.data.mixture import Mixture
 from regard.errors import UserError
 from regard.recipe.values import Rows, RowsOrZero
 from regard.types import ALL, Batch, Position
@@ -82,7 +83,7 @@ def plan(
     sides = lengths[order]
     ranked = order[np.lexsort(sides.T)]
     longest = lengths[ranked].max(1)
-    most = config.sentences or len(lengths)
+    most = config.sentences or len(order)
     batches, start, widest = [], 0, 0
     for n, length in enumerate(longest.tolist()):
         wider = max(widest, length)
@@ -117,9 +118,12 @@ class Batches:
         collate: Collate,
         config: Config,
         seed: int,
+        mixture: Mixture | None = None,
     ) -> None:
-        """`lengths` are those of every epoch, or given for each of them."""
+        """`lengths` are those of every epoch, or given for each of them; `mixture` says which
+        examples an epoch has, where that is not each of them once."""
         self._lengths, self._collate, self._config, self._seed = lengths, collate, config, seed
+        self._mixture = mixture
         self._planned: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
     def epoch(self, number: int) -> list[NDArray[np.int64]]:
@@ -128,7 +132,10 @@ class Batches:
         if planned[0] != number:
             random = np.random.Generator(np.random.PCG64([self._seed, number]))
             lengths = self._lengths(number) if callable(self._lengths) else self._lengths
-            batches = plan(lengths, self._config, random.permutation(len(lengths)))
+            order = random.permutation(len(lengths))
+            if self._mixture is not None:
+                order = self._mixture.order(self._seed, number)[order]
+            batches = plan(lengths, self._config, order)
             shuffled = [batches[n] for n in random.permutation(len(batches))]
             planned = self._planned = (number, shuffled)
         return planned[1]

@@ -3,12 +3,12 @@
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from regard.data import catalogue, delimiters
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.errors import RecipeError, UserError
-from regard.recipe.values import Length, LengthOrZero, shown
+from regard.recipe.values import Items, Length, LengthOrZero, Positive, Range, shown
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -50,11 +50,21 @@ class Config:
     """The most tokens of an example."""
     on_too_long: Literal["skip", "cut", "refuse"] = "skip"
     """What to do with an example that has more tokens."""
+    weights: Annotated[tuple[Positive, ...], Items(1000)] = ()
+    """How much of an epoch is of each source of data.train, in proportion: [3, 1]. A source is a
+    table, or as many plain files as there are columns. Not for running text or passages."""
+    temperature: Annotated[float, Range(0, 1e6)] = 0.0
+    """The same by size: of n examples ∝ n^(1/temperature); 1: as they are, 100: nearly alike; 0:
+    every example once in an epoch."""
 
     def __post_init__(self) -> None:
         check_set(self.set, self.folder)
         if not self.train:
             raise RecipeError("train: names no file")
+        if self.weights and self.temperature:
+            raise RecipeError("temperature: data.weights say how sources are mixed; give one")
+        if 0 < self.temperature < 1:
+            raise RecipeError(f"temperature: {self.temperature:g} must be 0, or ≥ 1")
         if self.delimiter != "auto":
             delimiters.character(self.delimiter)
 
@@ -83,6 +93,28 @@ class Config:
         if self.on_too_long == "refuse":
             raise UserError(f"{finding}: data.on_too_long = 'refuse'")
         return self.on_too_long == "cut"
+
+    @property
+    def mixed(self) -> str:
+        """The key that says how sources are mixed, if one does."""
+        return "weights" if self.weights else "temperature" if self.temperature else ""
+
+    def refuse_mixture(self, what: str) -> None:
+        """Refuse keys that mix sources where that is not done."""
+        if self.mixed:
+            raise RecipeError(f"data.{self.mixed}: {what} is read as it stands; leave the key out")
+
+    def sources(self, width: int) -> int:
+        """How many sources the training part has, of which each file, or each `width` plain files,
+        is one."""
+        count = len(self.train) // width
+        if self.weights and len(self.weights) != count:
+            raise RecipeError(
+                f"data.weights: {len(self.weights)} for {count} source{'s' * (count != 1)}"
+            )
+        if self.mixed and count < 2:
+            raise RecipeError(f"data.{self.mixed}: there is one source: there is nothing to mix")
+        return count
 
     def names(self, part: str) -> tuple[str, ...]:
         """The files that the recipe names for a part."""

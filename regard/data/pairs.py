@@ -31,11 +31,20 @@ def check_files(data: files.Config) -> None:
     for part in files.PARTS:
         names = data.names(part)
         tables = [name for name in names if suffix(Path(name)) in TABLES]
-        if len(names) > 1 and (len(names), len(tables)) != (2, 0):
+        odd = len(names) % 2 if not tables else len(tables) != len(names)
+        if len(names) > 1 and odd:
             raise RecipeError(
-                f"data.{part}: wanted: one table (TSV, CSV, JSONL), or one plain text file "
+                f"data.{part}: wanted: tables (TSV, CSV, JSONL), or one plain text file "
                 f"for each of {' and '.join(SIDES)}; there are {', '.join(names)}"
             )
+    data.sources(1 if len(data.train) == 1 or suffix(Path(data.train[0])) in TABLES else 2)
+
+
+def sources(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """The files of each source: a table, or a plain file for each side."""
+    if any(suffix(path) in TABLES for path in paths) or len(paths) < 2 or len(paths) % 2:
+        return [(path,) for path in paths]
+    return [(paths[n], paths[n + 1]) for n in range(0, len(paths), 2)]
 
 
 def listed(

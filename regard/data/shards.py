@@ -9,6 +9,7 @@ While a store is written, `.NAME.journal` has a line for each shard that is whol
 """
 
 import hashlib
+import json
 import math
 import os
 import re
@@ -130,6 +131,12 @@ def written_columns(columns: Columns) -> Table:
 def written_shard(shard: Shard) -> Table:
     parts = {name: part._asdict() for name, part in shard.parts.items()}
     return {"examples": shard.examples, "columns": parts}
+
+
+def signature(index: Index) -> str:
+    """A hash of all that a store holds."""
+    table = [written_columns(index.columns), *map(written_shard, index.shards)]
+    return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 
 
 def write_index(folder: Path, name: str, index: Index) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import earlier_store, shards
-from regard.data.shards import SHARD, Column, Columns, File
+from regard.data.shards import SHARD, Column, Columns, File, Index
 from regard.data.writer import Writer
 from regard.errors import UserError
 
@@ -144,8 +144,11 @@ class Store:
         version has no index: its columns are the files NAME.COLUMN.tokens, of unsigned integers."""
         self.name = str(folder / name)
         with _readable():
+            self.signature = ""
             if shards.index_path(folder, name).exists():
-                self.columns, self._flat = _indexed(folder, name)
+                index = shards.read_index(folder, name)
+                self.columns, self._flat = _indexed(folder, name, index)
+                self.signature = shards.signature(index)
             else:
                 self.columns, self._flat = _earlier(folder, name)
             for column, flat in self._flat.items():
@@ -256,9 +259,8 @@ def _readable() -> Iterator[None]:
         ) from None
 
 
-def _indexed(folder: Path, name: str) -> tuple[Columns, dict[str, Flat]]:
+def _indexed(folder: Path, name: str, index: Index) -> tuple[Columns, dict[str, Flat]]:
     """The columns of a store, all hashes checked."""
-    index = shards.read_index(folder, name)
     found = {}
     for column, about in index.columns.items():
         places = [shards.paths(folder, name, column, n) for n in range(len(index.shards))]

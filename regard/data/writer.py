@@ -44,11 +44,11 @@ class Writer:
         self._columns = shards.check_columns(columns)
         self._journal = shards.journal_path(folder, name)
         folder.mkdir(parents=True, exist_ok=True)
-        whole = _whole(folder, name, self._columns)
-        self.complete = whole is not None
+        found = whole(folder, name, self._columns)
+        self.complete = found is not None
         if self.complete:  # a kill may have come before this
             self._journal.unlink(missing_ok=True)
-        self._shards = whole if whole is not None else self._take_over()
+        self._shards = found if found is not None else self._take_over()
         self.done = sum(each.examples for each in self._shards)
         self._open: _Open | None = None
 
@@ -249,7 +249,7 @@ def is_whole(folder: Path, name: str, columns: Columns, number: int, shard: Shar
     return True
 
 
-def _whole(folder: Path, name: str, columns: Columns) -> list[Shard] | None:
+def whole(folder: Path, name: str, columns: Columns) -> list[Shard] | None:
     """The shards of a store of these columns that is complete, if it is."""
     try:
         index = shards.read_index(folder, name)

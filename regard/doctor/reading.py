@@ -119,7 +119,7 @@ def _failed(
 ) -> tuple[Part | None, list[Finding]]:
     """What cannot be read; of files with unequal numbers of lines, the lines that both have."""
     key = f"data.{name}"
-    if UNEQUAL not in str(error):
+    if UNEQUAL not in str(error) or len(plan.data.names(name)) != len(plan.fields):
         return None, [finding("data.unreadable", key, str(error))]
     paths = plan.data.paths(name)
     try:

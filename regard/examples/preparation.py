@@ -8,6 +8,7 @@
 Each step leaves whole files or none, and finds those of an earlier try that was killed.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import files
+from regard.data import files, mixture, pieces
 from regard.data.held_out import NOTHING, HeldOut
-from regard.data.labels import BASE, TRAINING
 from regard.data.readers import Policy, Report
 from regard.data.store import Column, Store, Writer
 from regard.data.writer import joined
 from regard.errors import RecipeError, UserError
-from regard.examples.raw import Block, Raw, keep
+from regard.examples.piecework import Piecework, Work, columns_of
+from regard.examples.raw import Block, Raw, is_kept, keep
 from regard.fields import Example, Field, Flat, Row
 
 Fields = Mapping[str, Any]
@@ -62,6 +63,8 @@ class Plan:
     """First examples of the validation part that are kept as they are; 0: a few of all."""
     validates: bool = True
     """Whether the rows of the validation part are stored: not where its texts are enough."""
+    work: Work = Work()  # noqa: RUF009 - it is frozen
+    """Who encodes the rows, beside this process."""
 
     def has(self, part: files.Part) -> bool:
         """Whether there is such a part."""
@@ -107,7 +110,10 @@ class Plan:
         return UserError(f"data.{part}: no example can be used")
 
     def prepare(
-        self, folder: Path, given: Fields | None = None, check: Check | None = None
+        self,
+        folder: Path,
+        given: Fields | None = None,
+        check: Check | None = None,
     ) -> Report:
         """Put all that training needs into a folder; `given` are fields that have learnt from the
         data of another run."""
@@ -138,7 +144,19 @@ class Plan:
         read = [*place.glob("raw_*"), *place.glob(".raw_*")]
         for path in sorted(read, key=lambda path: path.suffix != ".json"):
             path.unlink()
+        for part in ("train", "validation"):
+            shutil.rmtree(place / f".{part}", ignore_errors=True)
         return report
+
+    def help(self, folder: Path, part: str) -> None:
+        """Encode rows of a part that another process prepares in a folder, as long as there are
+        any that nobody encodes."""
+        place = folder / STORE
+        if (found := pieces.begun(place, part)) is None:
+            return
+        _, about = found
+        fields = {side: field.load(folder) for side, field in self.fields.items()}
+        Piecework(self, place, part, fields, self._kept(place)[part], **about).help()
 
     def finish(self, folder: Path, fields: Fields, raw: Mapping[str, Raw], report: Report) -> None:
         """What a task keeps besides, while all that was read is still there."""
@@ -146,7 +164,6 @@ class Plan:
     def _read(self, place: Path) -> dict[str, Raw]:
         """All parts, each file once; no test part of its own files that cannot be used, which is
         nothing to training."""
-        found: dict[str, Raw] = {}
         for part in self.parts:
             if part == "train" or self.data.names(part):
                 report = Report()
@@ -155,17 +172,33 @@ class Plan:
                 except UserError:
                     if part != "test":
                         raise
-                    continue
-                made = Raw(place, part, self.fields)
-                found |= {part: made} if part != "test" or len(made) else {}
+        return self._kept(place)
+
+    def _kept(self, place: Path) -> dict[str, Raw]:
+        """All parts that were read."""
+        own = [part for part in self.parts if part == "train" or self.data.names(part)]
+        found = {
+            part: Raw(place, part, self.fields)
+            for part in own
+            if part != "test" or is_kept(place, part)
+        }
         if self.held_out:
             every = found["train"]
-            belongs = np.array([files.PARTS.index(p) for p in self._parts(lambda: every)], np.uint8)
+            belongs = self._belonging(place, every)
             for number, part in enumerate(files.PARTS):
                 if part == "train" or (self.has(part) and not self.data.names(part)):
                     found[part] = every.only(belongs == number)
         # Nor one of which nothing is drawn.
         return {part: raw for part, raw in found.items() if part != "test" or len(raw)}
+
+    def _belonging(self, place: Path, every: Raw) -> NDArray[np.uint8]:
+        """(N,): the number of the part of each example of the training files; kept while a run is
+        prepared."""
+        with Writer(place, "raw_parts", {"part": Column("u1")}) as writer:
+            if not writer.complete:
+                found = [files.PARTS.index(part) for part in self._parts(lambda: every)]
+                writer.add([{"part": np.array(found, np.uint8)}][writer.done :])
+        return Store(place, "raw_parts")[0]["part"]
 
     def _refuse(self, report: Report) -> None:
         """Refuse what the recipe says is to be refused: the first of it."""
@@ -194,25 +227,42 @@ class Plan:
         self, place: Path, part: str, fields: Fields, raw: Raw, given: Fields, report: Report
     ) -> int:
         """Write the rows of a part; how many examples they are of."""
-        by = {side: BASE if side in given else TRAINING for side in fields}
-        count = 0
-        with Writer(place, part, _columns(fields)) as writer:
-            left = writer.done  # rows that are written already: counted and reported again
-            for block in raw.blocks(min(field.together for field in fields.values())):
-                flat = self._encoded(block, part, fields, by)
-                flat, used = self._admitted(flat, block, part, fields, report)
-                count += used
-                rows = _count(flat)
-                if rows > left:
-                    writer.add_columns(_chosen(flat, np.arange(rows) >= left) if left else flat)
-                left = max(0, left - rows)
+        made = Piecework(self, place, part, fields, raw, given)
+        count = made.all(self.work, report)
+        if self.data.mixed and part == "train":
+            self._keep_sources(place, made.sources)
         if not count:
             longest = self.data.max_length
             raise RecipeError(f"data.max_length: no example of data.{part} has ≤ {longest} tokens")
         store = Store(place, part)
         for side, field in fields.items():
-            field.suffices(store, part, by[side])
+            field.suffices(store, part, made.by[side])
         return count
+
+    def _keep_sources(self, place: Path, rows: Mapping[int, int]) -> None:
+        """Of each source, how many rows it has: at least one, if it is to be drawn from."""
+        named = self.data.paths("train")
+        count = self.data.sources(len(named) // (max(rows, default=0) + 1))
+        for number in range(count):
+            if not rows.get(number):
+                raise UserError(
+                    f"data.{self.data.mixed}: no example of source {number + 1} can be used"
+                )
+        mixture.keep(place, [rows[number] for number in range(count)])
+
+    def source_of(self, paths: tuple[Path, ...]) -> int:
+        """The number of the source that an example's files are."""
+        named = self.data.paths("train")
+        if paths[0] not in named:
+            raise RecipeError(f"data.{self.data.mixed}: {paths[0]} is no source that can be mixed")
+        return named.index(paths[0]) // len(paths)
+
+    def encoded(
+        self, block: Block, part: str, fields: Fields, by: Mapping[str, str], report: Report
+    ) -> tuple[dict[str, Flat], NDArray[np.bool_]]:
+        """The rows of a block's examples, and of which of these they are."""
+        flat = self._encoded(block, part, fields, by)
+        return self._admitted(flat, block, part, fields, report)
 
     def _encoded(
         self, block: Block, part: str, fields: Fields, by: Mapping[str, str]
@@ -230,22 +280,22 @@ class Plan:
 
     def _admitted(
         self, flat: dict[str, Flat], block: Block, part: str, fields: Fields, report: Report
-    ) -> tuple[dict[str, Flat], int]:
-        """Those that are not too long, or are cut, as the recipe says; how many examples they are
-        of, since more rows may come of one."""
+    ) -> tuple[dict[str, Flat], NDArray[np.bool_]]:
+        """Those that are not too long, or are cut, as the recipe says; of which examples they are,
+        since more rows may come of one."""
         long = self._long(flat, fields, block, report) if self.limited else {}
         kept = np.array([long.get(n, True) for n in range(len(block))])
-        used, also = int(kept.sum()), self.also if part == "train" else None
-        if used < len(block):
+        also = self.also if part == "train" else None
+        if not kept.all():
             flat = _chosen(flat, kept)
         if also is None and not any(long.values()):
-            return flat, used
+            return flat, kept
         rows: list[Row] = []
         for row in _rows(flat):
             for field in fields.values():
                 row |= field.cut(row, self.data.max_length)
             rows += [row, *also(row)] if also else [row]
-        return joined(rows, _columns(fields)), used
+        return joined(rows, columns_of(fields)), kept
 
     def _long(
         self, flat: dict[str, Flat], fields: Fields, block: Block, report: Report
@@ -301,16 +351,6 @@ def _learnt(field: Field, folder: Path) -> Field | None:
         return field.load(folder)
     except UserError:
         return None
-
-
-def _columns(fields: Fields) -> dict[str, Column]:
-    """Those of all fields."""
-    return {name: c for field in fields.values() for name, c in field.columns.items()}
-
-
-def _count(flat: Mapping[str, Flat]) -> int:
-    """How many rows."""
-    return len(next(iter(flat.values()))[1])
 
 
 def _chosen(flat: Mapping[str, Flat], rows: NDArray[np.bool_]) -> dict[str, Flat]:

@@ -1,6 +1,7 @@
 """The examples of a data set as they stand in its files: read once, and kept until a run is
 prepared, so that doctor, tokenizer and store need not read the files again."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -12,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data import shards
 from regard.data.readers import KEPT, Finding, Report
 from regard.data.store import Column, Store, Writer
 from regard.fields import Example, Field
@@ -62,9 +64,17 @@ def keep(
         paths: dict[tuple[Path, ...], int] = {}
         rows = _blocks(fields, examples, paths)
         writer.add(islice(rows, writer.done, None))
-        about = {"files": [[str(p) for p in each] for each in paths], "report": _written(report)}
+        about = {
+            "files": [[str(p) for p in each] for each in paths],
+            "report": written_report(report),
+        }
         place = folder / f"raw_{part}.report"
         place.write_text(json.dumps(about), encoding="utf-8", newline="\n")
+
+
+def is_kept(folder: Path, part: str) -> bool:
+    """Whether all examples of a part were written."""
+    return shards.index_path(folder, f"raw_{part}").exists()
 
 
 def _blocks(
@@ -91,7 +101,7 @@ class Raw:
         about = json.loads((folder / f"raw_{part}.report").read_text(encoding="utf-8"))
         self._files = [tuple(map(Path, each)) for each in about["files"]]
         self._chosen: NDArray[np.bool_] | None = None
-        self.report = _read(about["report"])
+        self.report = read_report(about["report"])
 
     def only(self, chosen: NDArray[np.bool_]) -> "Raw":
         """Those that are chosen, by number."""
@@ -104,15 +114,27 @@ class Raw:
             return int(self._chosen.sum())
         return int(self._store.lengths("line").sum())
 
-    def blocks(self, most: int = BLOCK) -> Iterator[Block]:
-        """All of them, many at a time, at most so many."""
-        for block in self._blocks():
+    @property
+    def rows(self) -> int:
+        """How many blocks were kept."""
+        return len(self._store)
+
+    @property
+    def signature(self) -> list[str]:
+        """Hashes of all that was kept, and of what of it was chosen."""
+        chosen = b"" if self._chosen is None else np.packbits(self._chosen).tobytes()
+        return [self._store.signature, hashlib.sha256(chosen).hexdigest()]
+
+    def blocks(self, most: int = BLOCK, rows: range | None = None) -> Iterator[Block]:
+        """All of them, or those of some rows, many at a time, at most so many."""
+        for block in self._blocks(range(self.rows) if rows is None else rows):
             for first in range(0, len(block), most):
                 yield block[first : first + most] if len(block) > most else block
 
-    def _blocks(self) -> Iterator[Block]:
-        first = 0
-        for row in self._store:
+    def _blocks(self, rows: range) -> Iterator[Block]:
+        first = rows.start * BLOCK
+        for number in range(rows.start, min(rows.stop, self.rows)):
+            row = self._store[number]
             lines, files = row["line"].tolist(), [self._files[n] for n in row["file"].tolist()]
             columns = [self._values(side, row) for side in self._fields]
             if self._chosen is not None:
@@ -139,7 +161,8 @@ class Raw:
         return (example for block in self.blocks() for example in block.examples())
 
 
-def _written(report: Report) -> dict[str, Any]:
+def written_report(report: Report) -> dict[str, Any]:
+    """What was reported, as JSON has it."""
     found = [
         [str(each.path), each.line, each.what, each.excerpt]
         for kind in report.findings.values()
@@ -148,7 +171,8 @@ def _written(report: Report) -> dict[str, Any]:
     return {"used": report.used, "counts": dict(report.counts), "findings": found}
 
 
-def _read(table: Mapping[str, Any]) -> Report:
+def read_report(table: Mapping[str, Any]) -> Report:
+    """The same, out of JSON."""
     report = Report(used=table["used"], most=len(table["findings"]) or KEPT)
     for path, line, what, excerpt in table["findings"]:
         report.add(Finding(Path(path), line, what, excerpt))

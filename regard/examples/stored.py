@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data import batching
+from regard.data import batching, files, mixture
 from regard.data.batching import Batches, Draw, Lengths
 from regard.data.store import Store
 from regard.errors import UserError
@@ -25,7 +25,8 @@ class Stored:
 
     def __init__(self, folder: Path, part: str, fields: Fields, longest: int = sys.maxsize) -> None:
         self.fields = list(fields.values())
-        self.store = Store(folder / STORE, part)
+        self._place = folder / STORE
+        self.store = Store(self._place, part)
         self.store.rename(EARLIER)
         for field in self.fields:
             field.verify(self.store, longest)
@@ -56,10 +57,12 @@ class Stored:
         seed: int,
         change: Callable[[Batch], Batch] = lambda batch: batch,
         *,
+        data: files.Config | None = None,
         by_length: bool = True,
     ) -> Batches:
         """The endless stream of training batches, each changed; of rows of like length, or drawn
-        whatever their lengths: then all count as long as the longest."""
+        whatever their lengths: then all count as long as the longest. `data` says how sources are
+        mixed, if they are."""
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
             return change(collate(self.fields, [self.store[n] for n in ids], ids, draw))
@@ -67,7 +70,10 @@ class Stored:
         lengths = self.lengths
         if not by_length:
             lengths = np.broadcast_to(lengths.max(0), lengths.shape)
-        return Batches(lengths, make, config, seed)
+        mixed = None
+        if data is not None and data.mixed:
+            mixed = mixture.load(self._place, len(self), data.weights, data.temperature)
+        return Batches(lengths, make, config, seed, mixed)
 
     def once(self, config: batching.Config) -> Iterator[Batch]:
         """All rows once, those of like length together."""

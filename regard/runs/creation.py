@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +17,8 @@ from regard.data import vectors, whole_file
 from regard.data.batching import first_epoch
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
+from regard.examples.piecework import Work
+from regard.examples.preparation import Plan
 from regard.examples.raw import Raw
 from regard.fields import text, words
 from regard.layers.embedding import Embedding
@@ -24,7 +27,7 @@ from regard.recipe import checked, config
 from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import linear_probe, naive_bayes, preparing, transfer
+from regard.runs import encoding, linear_probe, naive_bayes, preparing, transfer
 from regard.tasks import Task
 from regard.train import checkpoint, device, lock, manifest
 
@@ -42,6 +45,7 @@ def create(
     recipe: Recipe,
     check: Check | None,
     tell: Callable[[str], None] = lambda text: None,
+    helpers: encoding.Helpers | None = None,
 ) -> None:
     """See `Run.create`."""
     if folder.exists() and not folder.is_dir():
@@ -66,7 +70,8 @@ def create(
             _take_up(folder, about := preparing.note(recipe, base), tell)
             try:
                 preparing.begin(folder, about, recipe)
-                _fill(folder, recipe, base, check)
+                by = Work(help=partial(helpers or encoding.by_processes(), folder), tell=tell)
+                _fill(folder, recipe, base, check, by)
                 preparing.end(folder)
             except BaseException as error:
                 with suppress(UserError):
@@ -137,11 +142,15 @@ def _empty(folder: Path | None, made: Iterable[Path], kept: Collection[str] = ()
             new.rmdir()
 
 
-def _fill(folder: Path, recipe: Recipe, base: "Run | None", check: Check | None) -> None:
+def _fill(
+    folder: Path, recipe: Recipe, base: "Run | None", check: Check | None, work: Work
+) -> None:
     """Put all that a new run needs into its folder."""
     with recipe.place.located():
         found = list[Mapping[str, Any]]()
         plan = module("tasks", recipe.kind).plan(recipe.task)
+        if isinstance(plan, Plan):
+            plan = replace(plan, work=work)
 
         def examine(raw: Mapping[str, Raw]) -> None:
             found.extend(check(plan, raw) if check else ())

@@ -14,7 +14,7 @@ from regard.model import Model, build
 from regard.recipe import config
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
-from regard.runs import creation, preparing
+from regard.runs import creation, encoding, preparing
 from regard.tasks import Task
 from regard.train import checkpoint, device, manifest
 from regard.train.checkpoint import Checkpoint
@@ -60,15 +60,16 @@ class Run:
         recipe: Recipe,
         check: creation.Check | None = None,
         tell: Callable[[str], None] = lambda text: None,
+        helpers: encoding.Helpers | None = None,
     ) -> "Run":
         """Prepare everything that training needs; if that fails, nothing is left behind but what
         took long to make. What a killed try has prepared is taken over.
 
         `check` is given what was read of the data
         before anything is learnt from it; the run keeps what it finds. `tell` gets a line about an
-        earlier try.
+        earlier try. `helpers` encode it beside this process: by default, one for each core.
         """
-        creation.create(folder, recipe, check, tell)
+        creation.create(folder, recipe, check, tell, helpers)
         return cls(folder)
 
     @property

@@ -105,7 +105,7 @@ class FolderTask(InTables):
         self.fields = {side: field.load(folder) for side, field in plan.fields.items()}
 
     def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed)
+        return self._stored("train").batches(self.config.batch, seed, data=self.config.data)
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields, self.config.data.max_length)

@@ -46,6 +46,7 @@ def check_described(recipe: Recipe, what: str) -> None:
         raise RecipeError("model.tie: 'all' is for texts that are read; set 'output' or 'none'")
     check_written(recipe, stepwise=False)
     config.held_out.check(config.data)
+    pairs.check_files(config.data)
     if recipe.train.metric in config.evaluation.watched and not config.evaluation.lines:
         raise RecipeError(f"train.metric: {recipe.train.metric!r} needs evaluation.lines > 0")
     if model.decoder is not None:
@@ -81,14 +82,14 @@ def read_pairs(
     report: Report,
 ) -> Iterator[Example]:
     """The rows of a part's files, which are tables, or have a line for each value."""
-    paths = tuple(data.paths(part))
-    for line, cells in parallel(paths, columns_of(data, fields), policy, report, **data.layout):
-        values = tuple(
-            parsed_cell(field, cell, paths[0], line, policy, report)
-            for field, cell in zip(fields, cells, strict=True)
-        )
-        if None not in values:
-            yield Example(paths, line, values)
+    for paths in pairs.sources(data.paths(part)):
+        for line, cells in parallel(paths, columns_of(data, fields), policy, report, **data.layout):
+            values = tuple(
+                parsed_cell(field, cell, paths[0], line, policy, report)
+                for field, cell in zip(fields, cells, strict=True)
+            )
+            if None not in values:
+                yield Example(paths, line, values)
 
 
 def columns_of(data: files.Config, fields: tuple[Field, Field]) -> tuple[str | int, ...]:

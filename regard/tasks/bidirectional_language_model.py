@@ -71,6 +71,7 @@ def check(recipe: Recipe) -> None:
     if config.windows.length <= passages.EDGES:
         raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
     config.held_out.check(config.data)
+    config.data.refuse_mixture("a text of documents")
     check_head(recipe, "tokens both ways")
     check_spelling(recipe)
 

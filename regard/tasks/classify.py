@@ -80,6 +80,7 @@ def check(recipe: Recipe) -> None:
             f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
         )
     config.held_out.check(config.data)
+    config.data.sources(1)
     check_head(recipe, "labels")
     check_counting(recipe, config.labels.kind)
     check_spelling(recipe)

@@ -75,6 +75,7 @@ def check(recipe: Recipe) -> None:
         )
     check_head(recipe, "pairs")
     config.held_out.check(config.data)
+    pairs.check_files(config.data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +168,9 @@ class Task(FolderTask):
         def whole(batch: Batch) -> Batch:
             return replace(batch, targets=len(batch), divisible=False)
 
-        return stored.batches(self.config.batch, seed, whole, by_length=False)
+        return stored.batches(
+            self.config.batch, seed, whole, data=self.config.data, by_length=False
+        )
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−½ log p of each target for its source, and of the source for it, among the batch's."""

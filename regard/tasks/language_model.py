@@ -94,6 +94,9 @@ def check(recipe: Recipe) -> None:
     if len(config.data.columns) > 1 and not dialogue:
         raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
     config.held_out.check(config.data)
+    if config.unit == "stream":
+        config.data.refuse_mixture("running text")
+    config.data.sources(1)
     check_head(recipe, "tokens")
     check_written(recipe)
     if config.unit == "line" and config.stream.packs:

@@ -74,6 +74,7 @@ def check(recipe: Recipe) -> None:
     if config.windows.length <= passages.EDGES:
         raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
     config.held_out.check(config.data)
+    config.data.refuse_mixture("a text of documents")
     if config.masking.subsample and config.tokenizer.kind != "word":
         raise RecipeError(
             "masking.subsample: only words stand in the order of their frequency: "

@@ -82,6 +82,7 @@ def check(recipe: Recipe) -> None:
     if config.tokenizer.split == "punctuation":
         raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
     config.held_out.check(config.data)
+    config.data.sources(1)
     check_head(recipe, "tags")
     check_spelling(recipe)
     if config.labels.kind == "real" and recipe.model.head.config.crf:

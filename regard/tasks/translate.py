@@ -133,9 +133,10 @@ def plan(config: Config) -> Pairs:
 
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The pairs of a part's files, which have a line for each; or a file for both."""
-    data, paths = config.data, tuple(config.data.paths(part))
-    for line, pair in parallel(paths, data.columns or SIDES, policy, report, **data.layout):
-        yield Example(paths, line, pair)
+    data = config.data
+    for paths in pairs.sources(data.paths(part)):
+        for line, pair in parallel(paths, data.columns or SIDES, policy, report, **data.layout):
+            yield Example(paths, line, pair)
 
 
 class Task(WritingTask):

@@ -199,7 +199,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory):
 
 def test_bash_completes_verbs_options_and_values(complete):
     assert complete("") == {*cli.VERBS, "--help", "--version"}
-    assert complete("pre") == {"predict"}
+    assert complete("pre") == {"predict", "prepare"}
     assert complete("train", "--re") == {"--resume"}
     assert complete("train", "--fr") == {"--from"}
     assert complete("evaluate", "runs/one", "--length-") == {"--length-penalty"}
