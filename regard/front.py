@@ -336,8 +336,7 @@ def prepared(
     to: str | Path | None,
     start_from: str | Path | None = None,
 ) -> tuple[Path, config.Recipe]:
-    """The folder and the checked recipe of a new run, whose model begins with that of `start_from`,
-    if it is given."""
+    """The folder and the checked recipe of a new run, which may begin with what `start_from` is."""
     if start_from:
         Run(Path(start_from))  # said by its own name if it is none
         overrides = [*overrides, f"model.weights={json.dumps(str(start_from))}"]
@@ -355,8 +354,7 @@ def create(
 ) -> tuple[Run, list[dict[str, Any]]]:
     """A new run, once the doctor has checked its data quickly; the warnings, as records, and what
     was found when all of it was read. `helpers` are as those of `Run.create`."""
-    warnings: list[Finding] = []
-    said: list[str] = []
+    warnings, said = list[Finding](), list[str]()
 
     def check(plan: Any, raw: Mapping[str, Raw]) -> Iterator[dict[str, Any]]:
         found = examination.quick_check(recipe, plan, raw)
@@ -378,9 +376,8 @@ def create(
 
 def resumed(folder: Path) -> tuple[Run, list[dict[str, Any]]]:
     """A run to go on with; one that was never finished being made is finished first."""
-    if not preparing.is_interrupted(folder):
-        return Run(folder), []
-    return create(folder, preparing.recipe_of(folder))
+    made = not preparing.is_interrupted(folder)
+    return (Run(folder), []) if made else create(folder, preparing.recipe_of(folder))
 
 
 def doctor(

@@ -75,10 +75,8 @@ def metrics(config: Config) -> dict[str, Direction]:
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
-    if config.data.columns and len(config.data.columns) != 2:
-        raise RecipeError(
-            f"data.columns: the label's and the text's are wanted, not {len(config.data.columns)}"
-        )
+    if (columns := len(config.data.columns)) not in (0, 2):
+        raise RecipeError(f"data.columns: the label's and the text's are wanted, not {columns}")
     config.held_out.check(config.data)
     config.data.sources(1)
     check_head(recipe, "labels")

@@ -68,11 +68,8 @@ def metrics(config: Config) -> dict[str, Direction]:
 def check(recipe: Recipe) -> None:
     """Refuse what can be known to be wrong before any data is read."""
     config: Config = recipe.task
-    if config.data.columns and len(config.data.columns) != 2:
-        raise RecipeError(
-            f"data.columns: the source's and the target's are wanted, not "
-            f"{len(config.data.columns)}"
-        )
+    if (columns := len(config.data.columns)) not in (0, 2):
+        raise RecipeError(f"data.columns: the source's and the target's are wanted, not {columns}")
     check_head(recipe, "pairs")
     config.held_out.check(config.data)
     pairs.check_files(config.data)

@@ -83,8 +83,7 @@ class Config:
 
 
 def metrics(config: Config) -> dict[str, Direction]:
-    names = ("nll", "perplexity", "bits_per_character", "bits_per_byte")
-    return dict.fromkeys(names, "lower")
+    return dict.fromkeys(("nll", "perplexity", "bits_per_character", "bits_per_byte"), "lower")
 
 
 def check(recipe: Recipe) -> None:
@@ -94,14 +93,13 @@ def check(recipe: Recipe) -> None:
     if len(config.data.columns) > 1 and not dialogue:
         raise RecipeError(f"data.columns: a text has 1 column, not {len(config.data.columns)}")
     config.held_out.check(config.data)
-    if config.unit == "stream":
-        config.data.refuse_mixture("running text")
     config.data.sources(1)
     check_head(recipe, "tokens")
     check_written(recipe)
     if config.unit == "line" and config.stream.packs:
         raise RecipeError("stream.documents: with unit = 'line' every line is a text; drop one")
     if config.unit == "stream":
+        config.data.refuse_mixture("running text")
         length = config.stream.length
         check_positions(recipe, "decoder", length, f"stream.length = {length} asks")
     else:
@@ -214,8 +212,7 @@ class Task(FolderTask):
     # Likelihood
 
     def references(self, part: files.Part) -> tuple[list[str], ...]:
-        """The texts of a part: its lines or documents, or all of it as one running text; or prompts
-        and answers."""
+        """The texts of a part: lines, documents or one running text; or prompts and answers."""
         found = self.plan.whole(part, self.config.data.policy)
         return self.texts.sides([each.values for each in found])
 

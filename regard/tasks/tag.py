@@ -101,9 +101,8 @@ def plan(config: Config) -> Plan:
 
 def _read(config: Config, part: files.Part, policy: Policy, report: Report) -> Iterator[Example]:
     """The sentences of a part's own files."""
-    data, real = config.data, config.labels.kind == "real"
+    data, paths, real = config.data, config.data.paths(part), config.labels.kind == "real"
     columns, between = tuple(map(str, data.columns)), data.delimiter
-    paths = data.paths(part)
     for each in sentences(paths, columns, policy, report, part, real=real, delimiter=between):
         for place in wrap.sentences(each.value, data.wrap):
             yield Example((each.path,), each.line, (each.value[place], each.labels[place]))
