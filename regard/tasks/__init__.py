@@ -33,7 +33,6 @@ from regard.tasks._checks import (
     check_spelling as check_spelling,
     check_written as check_written,
 )
-from regard.train.group import Group
 from regard.types import Batch, Batches, Carry, Sizes, Terms
 
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -161,14 +160,6 @@ class Carries(Protocol):
     def carried(self, model: Model) -> dict[str, tuple[int, ...]]:
         """Its shapes, by name."""
         ...
-
-
-@runtime_checkable
-class Shares(Protocol):
-    """A task whose validation several processes share: all of them ask for it."""
-
-    ranks: Group | None
-    """Who they are, while a run is trained; None: one alone."""
 
 
 @runtime_checkable

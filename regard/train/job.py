@@ -171,7 +171,7 @@ class Job:
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
     """Figures of the present weights on the validation part; empty if there is none. All ranks are
-    asked, and rank 0 answers."""
+    asked, and share the work."""
     sample: Callable[[], dict[str, str]] = dict
     """What the present weights make of a few examples of it; a function of the weights alone."""
     lower_is_better: bool = True

@@ -99,6 +99,9 @@ def test_what_one_does_to_a_batch_both_do(
 ) -> None:
     alone, both = found[f"{kind} {what} alone"], found[f"{kind} {what} {sharding}"]
     assert_the_same(alone, both, 1e-9)
+    [mine], [theirs] = both["validation"], alone["validation"]
+    assert mine == pytest.approx(theirs, abs=1e-9), "a validation that both share"
+    assert kind == "lstm" or "chrf" in mine or "bleu" in mine, "and predict for"
     if what == "split":  # and the parts have draws of their own
         assert losses(alone)[0] != losses(found[f"{kind} alone"])[0]
     assert bool(alone["refused"]) == (what == "refused")
