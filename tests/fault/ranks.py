@@ -156,6 +156,9 @@ def near_in_single_precision(trial: Trial) -> None:
         for sharding_ in SHARDINGS[kind]:
             name = f"{kind} single {sharding_}"
             trial.together(name, trial.run(kind, name, updates=5, sharding=sharding_))
+    changes: dict[str, Any] = {"sharding": "full", "activation_checkpointing": True}
+    run = trial.run("transformer", "recomputed", updates=5, **changes)
+    trial.together("transformer recomputed", run)
 
 
 def named_where_one_hangs(trial: Trial) -> None:

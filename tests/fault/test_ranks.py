@@ -116,6 +116,12 @@ def test_near_in_single_precision(found: dict[str, Any], kind: str, sharding: st
     assert 0 < square**0.5 < 1e-5 * sum(b * b for b in theirs) ** 0.5, "equal, but for rounding"
 
 
+def test_blocks_of_a_divided_model_are_computed_twice(found: dict[str, Any]) -> None:
+    once, twice = found["transformer single full"], found["transformer recomputed"]
+    assert_the_same(once, twice, 1e-7)
+    assert twice["gradient"] == pytest.approx(once["gradient"], rel=1e-6, abs=1e-9)
+
+
 def test_who_hangs_is_named(found: dict[str, Any]) -> None:
     assert found["hanging"].startswith("rank 0: rank 1 is stuck at a nap.")
 
