@@ -101,12 +101,16 @@ def by_length(
 ) -> list[Result]:
     """What `each` gives for the numbers of at most `size` examples of like length, in the order of
     the examples. Lengths are numbers, or tuples of them."""
-    order = sorted(range(len(lengths)), key=lambda n: (lengths[n], n))
     found: dict[int, Result] = {}
-    for start in range(0, len(order), size):
-        ids = order[start : start + size]
+    for ids in alike(lengths, size):
         found |= zip(ids, each(ids), strict=True)
-    return [found[n] for n in range(len(order))]
+    return [found[n] for n in range(len(lengths))]
+
+
+def alike(lengths: Sequence[Any], size: int) -> list[list[int]]:
+    """The numbers of at most `size` examples of like length, in lists."""
+    order = sorted(range(len(lengths)), key=lambda n: (lengths[n], n))
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 class Batches:

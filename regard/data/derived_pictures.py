@@ -38,6 +38,6 @@ def photographs(folder: Path, fetch: Fetch) -> None:
         drawing.table(folder / f"{part}.tsv", rows)
 
 
-def scenes(folder: Path, fetch: Fetch) -> None:
-    """The embedded scenes."""
-    drawing.write(folder)
+def scenes(folder: Path, fetch: Fetch, *, train: int = drawing.COUNTS["train"]) -> None:
+    """The embedded scenes, so many to learn from."""
+    drawing.write(folder, drawing.COUNTS | {"train": train})

@@ -85,7 +85,7 @@ class Pieces:
             if self.is_made(number):
                 continue
             try:
-                (self.place / f"{number:05}.claim").open("x").close()
+                (self.place / f"{number:05}.claim").touch(exist_ok=False)
             except FileExistsError:
                 continue
             except FileNotFoundError:  # all are made, joined and gone

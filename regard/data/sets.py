@@ -101,6 +101,7 @@ MAKE: dict[str, Make] = {
     "tones": derived_sounds.tones,
     "speech": derived_speech.speech,
     "scenes": derived_pictures.scenes,
+    "scenes-18000": partial(derived_pictures.scenes, train=18_000),
     "flickr8k-captions": derived_pictures.photographs,
     "phrasebook-en-de": partial(_phrasebook, "en-de"),
     "phrasebook-en-fr": partial(_phrasebook, "en-fr"),

@@ -16,6 +16,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope, watched
+from regard.layers.recompute import Recomputing
 from regard.layers.short_attention import HIDDEN, hide, takes
 from regard.layers.single_step import Block as Bound, bind
 from regard.layers.transformer import Config
@@ -104,7 +105,7 @@ def _joined_masks(states: list[State]) -> Hides | None:
     return stacked_rows(masks, 3, HIDDEN)
 
 
-class Block(nn.Module):
+class Block(Recomputing):
     """Masked self-attention, attention to the memory where there is one, feed-forward."""
 
     def __init__(self, config: Config, dim: int, *, cross: bool) -> None:
@@ -127,7 +128,15 @@ class Block(nn.Module):
         rotary: Rotary | None,
     ) -> tuple[Float[Tensor, "R T D"], Cache]:
         """`state` has places for x, or has read nothing; `bias` is what they do not see of it, or
-        of each other, beside what is later."""
+        of each other, beside what is later. Places are written once: only a block that has none is
+        computed twice."""
+        if state.past.places:
+            return self._once(x, state, number, bias, rotary)
+        return self.computed(self._once, x, state, number, bias, rotary)
+
+    def _once(
+        self, x: Tensor, state: State, number: int, bias: Tensor | None, rotary: Rotary | None
+    ) -> tuple[Tensor, Cache]:
         with scope("attention"):
             inside, past = self.around_attention.enter(x), state.past
             if past.places:

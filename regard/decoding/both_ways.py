@@ -49,7 +49,7 @@ class BothWays(Filler):
             for row, some in zip(rows, spans, strict=True)
             for span in some
         ]
-        found = iter(self._batches(model, windows, size, self.batch, self._judge(model)))
+        found = iter(self._batches(model, windows, size, self.batch, self._judge(model), _built))
         return [[next(found) for _ in some] for some in spans]
 
     def _judge(self, model: Model) -> Any:
@@ -73,6 +73,10 @@ class BothWays(Filler):
         """What was said of a text forward, then backward, with what stands there (`source`) and
         log p of that."""
         return self.recovered([getattr(each, way) for way in WAYS for each in windows])
+
+
+def _built(told: Any) -> Both:
+    return Both(*(Found(*way) for way in told))
 
 
 def ways(outputs: Sequence[Prediction]) -> dict[str, list[Prediction]]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.data import batching, passages
 from regard.decoding.prediction import Prediction
+from regard.decoding.shared_work import shared_batches
 from regard.errors import RecipeError, UserError
 from regard.examples.stored import collate
 from regard.fields import Row, framed
@@ -98,7 +99,7 @@ class Filler:
             ends = hidden.sum(1).cumsum(0)[:-1].tolist()
             return map(Found, *(np.split(each.cpu().numpy(), ends) for each in columns))
 
-        return self._batches(model, rows, size, self._drawn, each)
+        return self._batches(model, rows, size, self._drawn, each, lambda told: Found(*told))
 
     def pseudo(
         self, model: Model, texts: Sequence[Sequence[int]], size: int = 0
@@ -255,18 +256,20 @@ class Filler:
         size: int,
         make: Callable[[Sequence[Row], Sequence[int]], Batch],
         each: Callable[[Batch, list[int]], Any],
+        build: Callable[[Any], Any] = lambda told: told,
     ) -> list[Any]:
-        """What `each` gives for the rows of batches of like length, in the order of the rows."""
+        """What `each` gives for the rows of batches of like length, in the order of the rows;
+        `build` makes it of what another rank has told (`shared_work.py`)."""
         model.eval()
         lengths = np.array([len(row[self.field.name]) for row in rows], np.int64).reshape(-1, 1)
         budget = batching.Config(tokens=self.tokens, sentences=size)
-        found: dict[int, Any] = {}
+
+        def several(ids: list[int]) -> list[Any]:
+            return list(each(make([rows[n] for n in ids], ids).to(model.device), ids))
+
         with torch.inference_mode():
-            for ids in batching.plan(lengths + passages.EDGES, budget):
-                chosen = ids.tolist()
-                batch = make([rows[n] for n in chosen], chosen).to(model.device)
-                found |= zip(chosen, each(batch, chosen), strict=True)
-        return [found[n] for n in range(len(rows))]
+            plan = batching.plan(lengths + passages.EDGES, budget)
+            return shared_batches(plan, several, build)
 
 
 def word_of(piece: str) -> str:

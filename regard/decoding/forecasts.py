@@ -14,6 +14,7 @@ from regard.data.series import Series
 from regard.data.windows import Config, fold, normaliser, unfold
 from regard.decoding.intervals import Intervals, restlessness
 from regard.decoding.prediction import Choose, Sample
+from regard.decoding.shared_work import shared
 from regard.examples.series import Stored
 from regard.fields.series import Field, Values
 from regard.heads.real import surprise
@@ -104,15 +105,23 @@ class Forecaster:
         """Forecasts of so many steps for every window of a series (T, C) whose future begins at one
         of `starts`."""
         self.model.eval()
-        rows, back = [], self.window.look_back
+        back = self.window.look_back
+
+        def windows(first: int) -> Tensor:
+            return torch.from_numpy(self.window.cut(values, starts[first : first + batch], steps))
+
+        def each(first: int) -> list[NDArray[Any]]:
+            past = windows(first)[:, :back].to(self.model.device)
+            return [x.cpu().numpy() for x in self.forecast(past, steps, paths)]
+
+        firsts = range(0, len(starts), batch)
         with torch.inference_mode():
-            for first in range(0, len(starts), batch):
-                cut = self.window.cut(values, starts[first : first + batch], steps)
-                both = torch.from_numpy(cut)
-                past, future = both[:, :back], both[:, back:]
-                mean, deviation = self.forecast(past.to(self.model.device), steps, paths)
-                rows.append((future, mean.cpu(), deviation.cpu()))
-        return Forecasts(*(torch.cat(column) for column in zip(*rows, strict=True)))
+            told = shared(firsts, each)
+        future = torch.cat([windows(first)[:, back:] for first in firsts])
+        mean, deviation = (
+            torch.cat([torch.from_numpy(x) for x in column]) for column in zip(*told, strict=True)
+        )
+        return Forecasts(future, mean, deviation)
 
     def log_densities(self, values: Float[Tensor, "N C"]) -> Iterator[float]:
         """log p of each step after the first `look_back` ones, the true steps before its block

@@ -16,6 +16,7 @@ from regard.data import batching
 from regard.data.readers import Report, sound
 from regard.decoding.inputs import readable
 from regard.decoding.prediction import Prediction, nothing, scored
+from regard.decoding.shared_work import shared_batches
 from regard.errors import UserError
 from regard.examples.stored import collate
 from regard.fields import Row
@@ -97,14 +98,15 @@ class Matcher:
         model.eval()
         head = self._head(model)
         sizes = np.array([self.fields[side].length(row) for row in rows], np.int64)[:, None]
-        found: dict[int, Tensor] = {}
         most = batching.Config(tokens=TOKENS, sentences=64)
+
+        def each(ids: list[int]) -> Any:
+            batch = self.batch(side, [rows[n] for n in ids]).to(model.device)
+            return head.vectors(SIDES[side], model.encode(batch, SIDES[side])).cpu().numpy()
+
         with torch.inference_mode():
-            for ids in batching.plan(sizes, most):
-                batch = self.batch(side, [rows[n] for n in ids]).to(model.device)
-                memory = model.encode(batch, SIDES[side])
-                found |= zip(ids.tolist(), head.vectors(SIDES[side], memory).cpu(), strict=True)
-        return torch.stack([found[n] for n in range(len(rows))])
+            found = shared_batches(batching.plan(sizes, most), each)
+        return torch.from_numpy(np.stack(found))
 
     def of_texts(self, model: Model, side: int, texts: Sequence[str]) -> Float[Tensor, "N E"]:
         """Of what a user gives for one side; it must be readable."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data import batching
+from regard.decoding.shared_work import shared_batches
 from regard.errors import RecipeError
 from regard.examples.stored import collate
 from regard.fields import Row, tags, words
@@ -47,24 +48,27 @@ class Tagger:
         """What the model says of sentences, and how likely it finds the tags that they may have."""
         model.eval()
         head: Any = model.head
-        found: dict[int, Tagged] = {}
         fields = [f for f in (self.source, self.tags) if rows and f.name in rows[0]]
         lengths = np.array([[len(row["source"])] for row in rows], np.int64).reshape(-1, 1)
         budget = batching.Config(tokens=self.tokens, sentences=size)
+
+        def each(ids: list[int]) -> list[Tagged]:
+            batch = collate(fields, [rows[n] for n in ids], ids).to(model.device)
+            hidden, mask = states(model, batch), batch["source_word_mask"]
+            values, alone = head.best(hidden, mask)
+            chain = head.log_probs(hidden, values, mask)
+            given = chain
+            if "tags" in batch.tensors:
+                given = head.log_probs(hidden, batch["tags"], mask)
+            table = torch.stack([column.float() for column in (values, alone, chain, given)])
+            return [
+                Tagged(*(column[: self.source.words(rows[n])] for column in columns))
+                for n, *columns in zip(ids, *table.cpu().double().numpy(), strict=True)
+            ]
+
         with torch.inference_mode():
-            for ids in batching.plan(lengths, budget):
-                chosen = [rows[n] for n in ids]
-                batch = collate(fields, chosen, ids.tolist()).to(model.device)
-                hidden, mask = states(model, batch), batch["source_word_mask"]
-                values, alone = head.best(hidden, mask)
-                chain = head.log_probs(hidden, values, mask)
-                given = chain
-                if "tags" in batch.tensors:
-                    given = head.log_probs(hidden, batch["tags"], mask)
-                table = torch.stack([each.float() for each in (values, alone, chain, given)])
-                for n, *columns in zip(ids.tolist(), *table.cpu().double().numpy(), strict=True):
-                    found[n] = Tagged(*(each[: self.source.words(rows[n])] for each in columns))
-        return [found[n] for n in range(len(rows))]
+            plan = batching.plan(lengths, budget)
+            return shared_batches(plan, each, lambda told: Tagged(*told))
 
     def tag(self, model: Model, rows: Sequence[Row], size: int) -> list[Tagged]:
         """`run` for sentences of any length: those that are too long are read in parts."""

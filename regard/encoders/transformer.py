@@ -14,13 +14,14 @@ from regard.layers.attention import attend_to
 from regard.layers.dropout import Dropout
 from regard.layers.position import PositionalEncoding, Rotary
 from regard.layers.probe import probe, scope
+from regard.layers.recompute import Recomputing
 from regard.layers.transformer import Config
 from regard.types import Sequence
 
 __all__ = ["Config", "Encoder"]
 
 
-class Block(nn.Module):
+class Block(Recomputing):
     """x ↦ x + self-attention(x) ↦ x + feed-forward(x), each with its norm and dropout."""
 
     def __init__(self, config: Config, dim: int) -> None:
@@ -38,6 +39,15 @@ class Block(nn.Module):
         rotary: Rotary | None,
         *,
         causal: bool = False,
+    ) -> Float[Tensor, "B S D"]:
+        return self.computed(self._once, x, mask, rotary, causal)
+
+    def _once(
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B 1 1 S"] | None,
+        rotary: Rotary | None,
+        causal: bool,
     ) -> Float[Tensor, "B S D"]:
         with scope("attention"):
             inside = self.around_attention.enter(x)

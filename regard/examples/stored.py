@@ -1,12 +1,13 @@
 """The rows of a run's store, and batches of them."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.data import batching, files, mixture
 from regard.data.batching import Batches, Draw, Lengths
@@ -75,11 +76,12 @@ class Stored:
             mixed = mixture.load(self._place, len(self), data.weights, data.temperature)
         return Batches(lengths, make, config, seed, mixed)
 
-    def once(self, config: batching.Config) -> Iterator[Batch]:
-        """All rows once, those of like length together."""
-        for ids in batching.plan(self.lengths, config):
-            chosen = ids.tolist()
-            yield collate(self.fields, [self.store[n] for n in chosen], chosen)
+    def planned(self, config: batching.Config) -> list[NDArray[np.int64]]:
+        """Batches of all rows, by their numbers: those of like length together."""
+        return batching.plan(self.lengths, config)
+
+    def batch(self, ids: Sequence[int]) -> Batch:
+        return collate(self.fields, [self.store[n] for n in ids], ids)
 
 
 EARLIER = {

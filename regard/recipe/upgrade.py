@@ -64,6 +64,7 @@ ELSEWHERE = {
     "train.schedule.warmup": "warmup warmup_steps num_warmup_steps warmup_updates lr_warmup",
     "train.schedule.kind": "lr_scheduler scheduler lr_schedule",
     "train.accumulate": "gradient_accumulation_steps update_freq accum_count grad_accum",
+    "train.activation_checkpointing": "gradient_checkpointing checkpoint_activations",
     "train.clip": "clip_norm max_grad_norm grad_clip gradient_clip_val clip_grad_norm",
     "train.patience": "early_stopping early_stopping_patience",
     "train.log_every": "log_interval logging_steps logging_freq report_every log_every",

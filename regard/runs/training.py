@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from regard.data import vectors
+from regard.decoding.shared_work import shared_among
 from regard.errors import UserError, advised
 from regard.inputs import tokens
 from regard.layers.allocator import bound_caches, keep_pages
@@ -20,7 +21,7 @@ from regard.runs.creation import VECTORS, pretrained
 from regard.runs.finishing import REMOVE, finish, lower_is_better, prune
 from regard.runs.run import Run
 from regard.runs.samples import sampler
-from regard.tasks import Carries, Shares, Task
+from regard.tasks import Carries, Task
 from regard.train import checkpoint, device, lock, manifest
 from regard.train.checkpoint import Checkpoint
 from regard.train.group import Group
@@ -76,8 +77,6 @@ def _train(
     settings = _settled(run, before, group)
     job, model = new_job(run, task, settings, group)
     held = Held(run, task, model, job, group)
-    if isinstance(task, Shares):
-        task.ranks = group
     for fault in faults:
         tell(callbacks, {"kind": "warning", "text": f"{fault}: skipped, and set aside"})
     begun = Progress()
@@ -158,13 +157,13 @@ def _begin(held: Held, callbacks: Iterable[Callback]) -> None:
 
 
 def _validate(held: Held) -> dict[str, float]:
-    """By all ranks, if the task can share it, or by rank 0; all give it the weights they have."""
+    """All ranks share it, once all have the weights that each has a part of."""
     if held.job.sharded:
         from regard.train import sharding
 
         sharding.fill(held.whole, held.model)
-    asked = held.group.rank == 0 or isinstance(held.task, Shares)
-    return held.task.validate(held.whole.eval()) if asked else {}
+    with shared_among(held.group):
+        return held.task.validate(held.whole.eval())
 
 
 @contextmanager

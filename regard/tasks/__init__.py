@@ -162,25 +162,6 @@ class Carries(Protocol):
         ...
 
 
-class Ranks(Protocol):
-    """Processes that work together, as one of them sees them (`train/group.py`)."""
-
-    rank: int
-    size: int
-
-    def gather(self, value: Any) -> list[Any]:
-        """What each gives, in order; anything that JSON can say."""
-        ...
-
-
-@runtime_checkable
-class Shares(Protocol):
-    """A task whose validation several processes share: all of them ask for it."""
-
-    ranks: Ranks | None
-    """Who they are, while a run is trained; None: one alone."""
-
-
 @runtime_checkable
 class Grades(Protocol):
     """A task that writes texts, each of which can have several right answers."""

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.data import files, pairs
 from regard.data.readers import Policy, Report
 from regard.data.tables import parallel
 from regard.decoding.choices import Choices
+from regard.decoding.shared_work import shared, shared_rows
 from regard.decoding.translation import Translator
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan, watched
@@ -24,7 +26,6 @@ from regard.recipe.parts import Part, module
 from regard.tasks import (
     FolderTask,
     Prediction,
-    Ranks,
     check_positions,
     check_written,
     chosen_field,
@@ -103,8 +104,6 @@ class WritingTask(FolderTask):
     """A task with two fields, what is read and the text that is written; its recipe has the
     sections data, tokenizer, batch, search, output and evaluation."""
 
-    ranks: Ranks | None = None
-
     predict_options = frozenset({"prefixes", "align_tokens", "length", "finder"})
     evaluate_options = frozenset({"finder", "samples"})
 
@@ -150,21 +149,16 @@ class WritingTask(FolderTask):
         if self.config.evaluation.lines:
             sources, answers = self._watched()
             greedy = Part("greedy", module("search", "greedy").Config())
-            outputs = self._predicted(model, sources, greedy)
+
+            def predicted(some: Sequence[str]) -> list[str]:
+                return [each.text for each in self.predict(model, some, greedy)]
+
+            outputs = [Prediction(text=text) for text in shared_rows(sources, predicted)]
             scores = self.grade(outputs, answers, list(self.config.evaluation.watched))
             figures |= {name: score.value for name, score in scores.items()}
             right = [texts[0] for texts in answers]
             figures |= health.shares([output.text for output in outputs], right, sources)
         return figures
-
-    def _predicted(self, model: Model, sources: list[str], search: Part) -> list[Prediction]:
-        """An output for each source, in order; of several processes, each predicts a part."""
-        if self.ranks is None or self.ranks.size == 1:
-            return list(self.predict(model, sources, search))
-        rank, size, count = self.ranks.rank, self.ranks.size, len(sources)
-        own = sources[count * rank // size : count * (rank + 1) // size]
-        texts = [each.text for each in self.predict(model, own, search)] if own else []
-        return [Prediction(text=text) for some in self.ranks.gather(texts) for text in some]
 
     def _watched(self) -> tuple[list[str], list[list[str]]]:
         """The pairs of the validation part that are predicted while training."""
@@ -176,16 +170,15 @@ class WritingTask(FolderTask):
         return [show(source) for source, _ in found], [answers(target) for _, target in found]
 
     def _likelihood(self, model: Model) -> dict[str, float]:
-        """Of several processes, each has every so-manieth batch; sums are in the batches' order."""
-        rank, size = (self.ranks.rank, self.ranks.size) if self.ranks else (0, 1)
-        batches = islice(self._stored("validation").once(self.config.batch), rank, None, size)
+        stored = self._stored("validation")
+
+        def nll(ids: NDArray[np.int64]) -> tuple[float, int]:
+            term = self.loss(model, stored.batch(ids.tolist()).to(model.device))[0]["nll"]
+            return float(term.sum), term.count
+
         with torch.inference_mode():
-            terms = [self.loss(model, each.to(model.device))[0]["nll"] for each in batches]
-        own = [(float(term.sum), term.count) for term in terms]
-        found = self.ranks.gather(own) if self.ranks else [own]
-        rounds = zip_longest(*found, fillvalue=(0.0, 0))
-        sums, counts = zip(*(each for some in rounds for each in some), strict=True)
-        total, count = sum(sums), sum(counts)
+            found = shared(stored.planned(self.config.batch), nll)
+        total, count = (sum(column) for column in zip(*found, strict=True))
         return {"nll": total / max(1, count), "perplexity": perplexity(total / max(1, count))}
 
     # Using what was learnt

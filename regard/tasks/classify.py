@@ -16,6 +16,7 @@ from regard.data.held_out import ByLabel
 from regard.data.readers import Policy, Report
 from regard.decoding import pooled
 from regard.decoding.prediction import scored
+from regard.decoding.shared_work import shared_batches
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
 from regard.examples.stored import Rows, collate
@@ -142,16 +143,17 @@ class Task(FolderTask):
         """Logits (N, C) of texts, each as if it stood alone."""
         model.eval()
         head: Any = model.head
-        found = np.zeros((len(rows), len(self.names)))
         sizes = [self.source.length(row) for row in rows]
         budget = batching.Config(tokens=self.config.batch.tokens, sentences=batch)
+
+        def each(ids: list[int]) -> Any:
+            made = collate([self.source], [rows[n] for n in ids], ids)
+            memory = model.encode(made.to(model.device))
+            return head.logits(head.pool(memory)).float().cpu().numpy()
+
         with torch.inference_mode():
-            for ids in batching.plan(np.array(sizes, np.int64)[:, None], budget):
-                chosen = [rows[n] for n in ids.tolist()]
-                made = collate([self.source], chosen, ids.tolist())
-                memory = model.encode(made.to(model.device))
-                found[ids] = head.logits(head.pool(memory)).float().cpu().numpy()
-        return found
+            plan = batching.plan(np.array(sizes, np.int64)[:, None], budget)
+            return np.array(shared_batches(plan, each), np.float64).reshape(-1, len(self.names))
 
     def validate(self, model: Model) -> dict[str, float]:
         if not self.plan.has("validation"):

@@ -17,12 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data import batching, files, stream, template, tokenizers
-from regard.data.batching import by_length
+from regard.data.batching import alike
 from regard.data.held_out import ByPlace
 from regard.decoding.answers import Dialogues, graded
 from regard.decoding.continuation import Continuer
 from regard.decoding.likelihood import Text, log_probs, means, scored, scores
 from regard.decoding.prediction import Choose, Sample
+from regard.decoding.shared_work import shared_batches, shared_rows
 from regard.decoding.texts import Plain, Texts
 from regard.errors import RecipeError
 from regard.examples import dialogues, running_text
@@ -201,8 +202,9 @@ class Task(FolderTask):
         texts = self.texts.measured(*self._validation())
         figures = means(texts, self._log_probs(model, texts, 64))
         # Whether what the model would go on with is the same at many places of these texts.
-        places = self.texts.places(texts)
-        return figures | health.shares(*self.continuer(model).beside(places))
+        by, places = self.continuer(model), self.texts.places(texts)
+        said = shared_rows(places, lambda some: list(zip(*by.beside(some), strict=True)))
+        return figures | health.shares(*([pair[side] for pair in said] for side in (0, 1)))
 
     def _validation(self) -> tuple[list[str], ...]:
         """The validation part as it was when the run was made; an older run reads the files."""
@@ -235,7 +237,7 @@ class Task(FolderTask):
             table = log_probs(model, batch, window).cpu().numpy()
             return [line[texts[n].places] for n, line in zip(ids, table, strict=True)]
 
-        return by_length([len(text.whole) for text in texts], size, read)
+        return shared_batches(alike([len(text.whole) for text in texts], size), read)
 
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64, samples: int = 0

@@ -16,6 +16,7 @@ from regard.data.held_out import ByContent
 from regard.data.pairs_of_passages import NAMES
 from regard.decoding.filling import SHOWN, Filler, Found, figures, hidden_states, scores, states
 from regard.decoding.prediction import Choose, Sample, scored
+from regard.decoding.shared_work import shared
 from regard.errors import RecipeError
 from regard.examples import running_text
 from regard.examples.passages import Passages
@@ -172,11 +173,15 @@ class Task(FolderTask):
         """How often the model knows whether a passage follows another."""
         if not self.config.pairs.next_sentence:
             return {}
-        right = count = 0
+
+        def each(batch: Batch) -> tuple[int, int]:
+            said = self.filler.follows(model, batch.to(model.device)).argmax(1).cpu()
+            return int((said == batch["next"]).sum()), len(said)
+
         with torch.inference_mode():
-            for batch in self.passages.all_pairs(self._documents("validation"), self.config.batch):
-                said = self.filler.follows(model, batch.to(model.device)).argmax(1).cpu()
-                right, count = right + int((said == batch["next"]).sum()), count + len(said)
+            documents = self._documents("validation")
+            found = shared(self.passages.all_pairs(documents, self.config.batch), each)
+        right, count = (sum(column) for column in zip((0, 0), *found, strict=True))
         return {"next_accuracy": 100 * right / max(1, count)}
 
     def _recovered(self, model: Model, texts: Sequence[Any], batch: int = 0) -> list[list[Found]]:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from regard.errors import RecipeError
+from regard.layers.recompute import Recomputing
 from regard.recipe.values import (
     Count,
     Few,
@@ -53,6 +54,9 @@ class Config:
     sharding: Literal["none", "full"] = "none"
     """What several processes divide among them: none, each has the whole model (DDP); full:
     weights, gradients and the optimizer's moments (FSDP, ZeRO 3)."""
+    activation_checkpointing: bool = False
+    """Whether a Transformer's blocks are computed a second time in the backward pass, instead of
+    keeping all that they computed: less memory, a second forward pass, the same update."""
     clip: NonNegative = 1.0
     """The gradient is scaled down to this norm if it is larger; 0 leaves it alone."""
     optimizer: optimizer.Config
@@ -171,7 +175,7 @@ class Job:
     """Bytes that a batch may take."""
     validate: Callable[[], dict[str, float]] = dict
     """Figures of the present weights on the validation part; empty if there is none. All ranks are
-    asked, and rank 0 answers."""
+    asked, and share the work."""
     sample: Callable[[], dict[str, str]] = dict
     """What the present weights make of a few examples of it; a function of the weights alone."""
     lower_is_better: bool = True
@@ -232,6 +236,8 @@ def make(
     device.set_precision(model, config)
     if config.optimizer.rows == "seen":
         _look_up(model, config, group)
+    if config.activation_checkpointing:
+        _recompute(model)
     limit = budget.for_batches(config.memory, model)
     objective, plain = Objective(model, loss), None
     if config.sharding == "full" and group.size > 1:
@@ -263,3 +269,14 @@ def _look_up(model: nn.Module, config: Config, group: Group) -> None:
     for module in model.modules():
         if isinstance(module, SparseRows):
             module.sparse = True
+
+
+def _recompute(model: nn.Module) -> None:
+    blocks = [module for module in model.modules() if isinstance(module, Recomputing)]
+    if not blocks:
+        raise RecipeError(
+            "train.activation_checkpointing: no part of this model has blocks that can be computed "
+            "twice (a Transformer has): set it to false"
+        )
+    for block in blocks:
+        block.recompute = True

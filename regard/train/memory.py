@@ -20,9 +20,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.errors import UserError
+from regard.layers import recompute
 from regard.types import Batch, Batches, Carry, Position
 
 MARGIN = 2.5
@@ -130,25 +131,18 @@ class Memory:
     def _kept(self, batch: Batch) -> float:
         """Bytes that a forward pass keeps for the backward pass, parameters excepted."""
         own = {p.untyped_storage().data_ptr() for p in self._objective.parameters()}
-        kept: dict[int, int] = {}
-
-        def note(tensor: Tensor) -> Tensor:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in own:
-                kept[storage.data_ptr()] = storage.nbytes()
-            return tensor.detach()
-
+        kept, blocks = dict[int, int](), recompute.Kept(own)
         device = next(self._objective.parameters()).device
-        hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
+        hooks = torch.autograd.graph.saved_tensors_hooks(blocks.noted(kept), lambda tensor: tensor)
         self._objective.train()
         try:
-            with self._context(), hooks:
+            with self._context(), hooks, recompute.watching(blocks):
                 self._objective(batch.to(device), None)
         except Exception as error:
             if not is_shortage(error):
                 raise
             return math.inf
-        return sum(kept.values())
+        return sum(kept.values()) + blocks.size
 
     def lower(self, parts: list[Batch]) -> None:
         """After an error of memory: what is as large as the largest of these parts is too large.

@@ -35,7 +35,8 @@ HEAD = 8
 BEAT = 1.0
 """Seconds between two signs of life."""
 Result = TypeVar("Result")
-KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool)
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+KINDS = (*FLOATS, torch.int64, torch.uint8, torch.bool)
 TYPES = {str(kind).removeprefix("torch."): kind for kind in KINDS}
 """What tensors may be of that are exchanged."""
 

@@ -11,7 +11,8 @@ from regard.train.progress import Progress
 
 
 def validate(job: Job, progress: Progress) -> bool:
-    """Whether the present weights are better than all before them. Rank 0 validates for all."""
+    """Whether the present weights are better than all before them. All ranks
+    have the figures of rank 0."""
     job.objective.eval()
     job.group.doing = "a validation"
     figures = dict(job.group.first(job.validate()))

@@ -91,7 +91,7 @@ class Trial:
 
     def note(self, name: str, run: Run) -> None:
         records = run.records() if self.group.rank == 0 else []
-        kinds = ("train", "examples", "refused", "start")
+        kinds = ("train", "examples", "refused", "start", "validation")
         kept = {kind: [r for r in records if r["kind"] == kind] for kind in kinds}
         there = sorted(run.checkpoints.iterdir()) if self.group.rank == 0 else []
         self.found[name] = kept | {
@@ -140,7 +140,7 @@ def equal_where_batches_are_split_or_refused(trial: Trial) -> None:
     for kind in tiny.KINDS:
         for what, memory in (("split", ROOM[kind]), ("refused", 1.0)):
             trial.poisoned = what == "refused"
-            changes: dict[str, Any] = {"memory": memory, "updates": 9}
+            changes: dict[str, Any] = {"memory": memory, "updates": 9, "validate_every": 9}
             trial.alone(f"{kind} {what} alone", trial.run(kind, f"{what} alone", **changes))
             for sharding_ in SHARDINGS[kind]:
                 name = f"{kind} {what} {sharding_}"
@@ -156,6 +156,9 @@ def near_in_single_precision(trial: Trial) -> None:
         for sharding_ in SHARDINGS[kind]:
             name = f"{kind} single {sharding_}"
             trial.together(name, trial.run(kind, name, updates=5, sharding=sharding_))
+    changes: dict[str, Any] = {"sharding": "full", "activation_checkpointing": True}
+    run = trial.run("transformer", "recomputed", updates=5, **changes)
+    trial.together("transformer recomputed", run)
 
 
 def named_where_one_hangs(trial: Trial) -> None:

@@ -99,6 +99,9 @@ def test_what_one_does_to_a_batch_both_do(
 ) -> None:
     alone, both = found[f"{kind} {what} alone"], found[f"{kind} {what} {sharding}"]
     assert_the_same(alone, both, 1e-9)
+    [mine], [theirs] = both["validation"], alone["validation"]
+    assert mine == pytest.approx(theirs, abs=1e-9), "a validation that both share"
+    assert kind == "lstm" or "chrf" in mine or "bleu" in mine, "and predict for"
     if what == "split":  # and the parts have draws of their own
         assert losses(alone)[0] != losses(found[f"{kind} alone"])[0]
     assert bool(alone["refused"]) == (what == "refused")
@@ -111,6 +114,12 @@ def test_near_in_single_precision(found: dict[str, Any], kind: str, sharding: st
     mine, theirs = both["gradient"], alone["gradient"]
     square = sum((a - b) ** 2 for a, b in zip(mine, theirs, strict=True))
     assert 0 < square**0.5 < 1e-5 * sum(b * b for b in theirs) ** 0.5, "equal, but for rounding"
+
+
+def test_blocks_of_a_divided_model_are_computed_twice(found: dict[str, Any]) -> None:
+    once, twice = found["transformer single full"], found["transformer recomputed"]
+    assert_the_same(once, twice, 1e-7)
+    assert twice["gradient"] == pytest.approx(once["gradient"], rel=1e-6, abs=1e-9)
 
 
 def test_who_hangs_is_named(found: dict[str, Any]) -> None:

@@ -508,6 +508,7 @@ MADE = {
     "speech",
     "tones",
     "scenes",
+    "scenes-18000",
     "flickr8k-captions",
 }
 
