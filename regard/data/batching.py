@@ -134,15 +134,17 @@ class Batches:
         """The batches of an epoch, as arrays of examples' numbers."""
         planned = self._planned  # another thread may ask for another epoch meanwhile
         if planned[0] != number:
-            random = np.random.Generator(np.random.PCG64([self._seed, number]))
-            lengths = self._lengths(number) if callable(self._lengths) else self._lengths
-            order = random.permutation(len(lengths))
-            if self._mixture is not None:
-                order = self._mixture.order(self._seed, number)[order]
-            batches = plan(lengths, self._config, order)
-            shuffled = [batches[n] for n in random.permutation(len(batches))]
-            planned = self._planned = (number, shuffled)
+            planned = self._planned = (number, self._plan(number))
         return planned[1]
+
+    def _plan(self, number: int) -> list[NDArray[np.int64]]:
+        random = np.random.Generator(np.random.PCG64([self._seed, number]))
+        lengths = self._lengths(number) if callable(self._lengths) else self._lengths
+        order = random.permutation(len(lengths))
+        if self._mixture is not None:
+            order = self._mixture.order(self._seed, number)[order]
+        batches = plan(lengths, self._config, order)
+        return [batches[n] for n in random.permutation(len(batches))]
 
     def at(self, position: Position, rows: slice = ALL) -> Batch:
         """The batch at a position, or those of its examples that `rows` selects."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from regard.data import catalogue, delimiters
 from regard.data.readers import Finding, Policy, Report, excerpt
 from regard.errors import RecipeError, UserError
-from regard.recipe.values import Items, Length, LengthOrZero, Positive, Range, shown
+from regard.recipe.values import Items, Length, LengthOrZero, Positive, Range, Rows, shown
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -56,6 +56,11 @@ class Config:
     temperature: Annotated[float, Range(0, 1e6)] = 0.0
     """The same by size: of n examples ∝ n^(1/temperature); 1: as they are, 100: nearly alike; 0:
     every example once in an epoch."""
+    streaming: bool = False
+    """Read the training files again in every epoch, instead of storing them. What fields learn,
+    they learn from the first 100,000 examples. Not for running text, passages and tags."""
+    shuffle: Rows = 200_000
+    """With data.streaming, so many examples are in memory, and shuffled, at once."""
 
     def __post_init__(self) -> None:
         check_set(self.set, self.folder)
@@ -63,6 +68,8 @@ class Config:
             raise RecipeError("train: names no file")
         if self.weights and self.temperature:
             raise RecipeError("temperature: data.weights say how sources are mixed; give one")
+        if self.streaming and self.mixed:
+            raise RecipeError(f"{self.mixed}: data.streaming reads files as they stand; give one")
         if 0 < self.temperature < 1:
             raise RecipeError(f"temperature: {self.temperature:g} must be 0, or ≥ 1")
         if self.delimiter != "auto":
@@ -100,9 +107,14 @@ class Config:
         return "weights" if self.weights else "temperature" if self.temperature else ""
 
     def refuse_mixture(self, what: str) -> None:
-        """Refuse keys that mix sources where that is not done."""
+        """Refuse keys that mix sources, or do not store them, where that is not done."""
         if self.mixed:
             raise RecipeError(f"data.{self.mixed}: {what} is read as it stands; leave the key out")
+        self.refuse_streaming(what)
+
+    def refuse_streaming(self, what: str) -> None:
+        if self.streaming:
+            raise RecipeError(f"data.streaming: {what} is always stored; leave the key out")
 
     def sources(self, width: int) -> int:
         """How many sources the training part has, of which each file, or each `width` plain files,

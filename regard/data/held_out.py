@@ -29,6 +29,8 @@ class HeldOut:
 
     def check(self, data: files.Config) -> None:
         """A part has files or a share, not both."""
+        if self and data.streaming:
+            raise RecipeError("held_out: data.streaming stores nothing: name files for other parts")
         for part in files.PARTS:
             if data.names(part) and self.share(part):
                 raise RecipeError(

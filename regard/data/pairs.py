@@ -37,7 +37,12 @@ def check_files(data: files.Config) -> None:
                 f"data.{part}: wanted: tables (TSV, CSV, JSONL), or one plain text file "
                 f"for each of {' and '.join(SIDES)}; there are {', '.join(names)}"
             )
-    data.sources(1 if len(data.train) == 1 or suffix(Path(data.train[0])) in TABLES else 2)
+    data.sources(width(data.train))
+
+
+def width(names: Sequence[str]) -> int:
+    """How many files a source has: a table, or a plain file for each side."""
+    return 1 if len(names) == 1 or suffix(Path(names[0])) in TABLES else 2
 
 
 def sources(paths: Sequence[Path]) -> list[tuple[Path, ...]]:

@@ -7,7 +7,7 @@ stands for is taken from the file's own description, if that says it. PyArrow re
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -64,6 +64,17 @@ def labels(path: Path, label: str, column: str) -> Iterator[str]:
                 if isinstance(value, int) and 0 <= value < len(called)
                 else str(value).strip()
             )
+
+
+def records(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Some columns of each row, a few thousand rows in memory at a time."""
+    import pyarrow
+
+    try:
+        for batch in _file(path).iter_batches(columns=[*dict.fromkeys(columns)], batch_size=4096):
+            yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{path}: rows cannot be read: {_first(error)}") from None
 
 
 def _called(path: Path, label: str) -> list[str]:

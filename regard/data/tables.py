@@ -9,13 +9,13 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.data import delimiters
+from regard.data import delimiters, parquet
 from regard.data.readers import (
     Broken,
     Finding,
@@ -32,7 +32,7 @@ from regard.data.readers import (
 )
 from regard.errors import RecipeError, UserError
 
-TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet")
 """Suffixes of files that have all columns."""
 BREAKS = re.compile(r"\r\n?|\n")
 Name = str | int
@@ -143,6 +143,8 @@ def _is_table(layout: Layout) -> bool:
 
 
 def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
+    if suffix(path) == parquet.SUFFIX:
+        return _parquet(path, layout, broken)
     if is_json(path):
         columns = keys(path, layout.columns)
         return records(path, len(columns), partial(_values, columns), broken)
@@ -150,6 +152,18 @@ def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
     delimiter = delimiters.settled(layout.delimiter, suffix(path), first, layout.fits)
     _check_width(path, first, delimiter, layout)
     return _table(path, layout, broken, delimiter)
+
+
+def _parquet(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
+    """Rows of Parquet, counted from 1."""
+    names = parquet.names(path)
+    columns = tuple(names[n] for n in replace(layout, header=True).places(path, names))
+    for number, record in enumerate(parquet.records(path, columns), 1):
+        found = _values(columns, record)
+        if isinstance(found, str):
+            broken[number] = Finding(path, number, found, excerpt(str(record)))
+            found = ("",) * len(columns)
+        yield number, found
 
 
 def is_json(path: Path) -> bool:

@@ -33,6 +33,8 @@ Fields = Mapping[str, Any]
 Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
+SAMPLE = 100_000
+"""Examples that are kept while a run is prepared, where data.streaming stores none."""
 SHOWN = 20
 """Examples of the validation part that are kept where a task watches none: a few are shown."""
 
@@ -131,7 +133,10 @@ class Plan:
             self._refuse(found.report)
         fitted = self._fitted(folder, raw["train"], given)
         report, held_out = raw["train"].report, Report()
-        report.used = self._store(place, "train", fitted, raw["train"], given, report)
+        if self.data.streaming:
+            report = self._stream(folder, fitted)
+        else:
+            report.used = self._store(place, "train", fitted, raw["train"], given, report)
         if "validation" in raw:
             own = bool(self.data.validation)  # a share is reported with the rest
             held_out = raw["validation"].report if own else Report()
@@ -167,8 +172,10 @@ class Plan:
         for part in self.parts:
             if part == "train" or self.data.names(part):
                 report = Report()
+                few = SAMPLE if part == "train" and self.data.streaming else None
                 try:
-                    keep(place, part, self.fields, self.read(part, self.policy, report), report)
+                    examples = islice(self.read(part, self.policy, report), few)
+                    keep(place, part, self.fields, examples, report)
                 except UserError:
                     if part != "test":
                         raise
@@ -238,6 +245,18 @@ class Plan:
         for side, field in fields.items():
             field.suffices(store, part, made.by[side])
         return count
+
+    def _stream(self, folder: Path, fields: Fields) -> Report:
+        """Read all of the training part, of which nothing but lengths is stored."""
+        from regard.examples import streamed
+
+        report = Report()
+        report.used = streamed.keep(self, folder, fields, report)
+        self._refuse(report)
+        if not report.used:
+            longest = self.data.max_length
+            raise RecipeError(f"data.max_length: no example of data.train has ≤ {longest} tokens")
+        return report
 
     def _keep_sources(self, place: Path, rows: Mapping[int, int]) -> None:
         """Of each source, how many rows it has: at least one, if it is to be drawn from."""

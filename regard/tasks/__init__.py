@@ -1,7 +1,9 @@
 """What is learnt from what: the data's form, the loss, the prediction and its score."""
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -17,7 +19,8 @@ from regard.decoding.prediction import Prediction as Prediction
 from regard.errors import RecipeError, UserError
 from regard.examples.preparation import Fields, Plan
 from regard.examples.stored import Stored
-from regard.fields import Field
+from regard.examples.streamed import Streamed
+from regard.fields import Example, Field
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
 from regard.model import Model
@@ -105,7 +108,20 @@ class FolderTask(InTables):
         self.fields = {side: field.load(folder) for side, field in plan.fields.items()}
 
     def batches(self, seed: int) -> Batches:
-        return self._stored("train").batches(self.config.batch, seed, data=self.config.data)
+        return self._learnt_from().batches(self.config.batch, seed, data=self.config.data)
+
+    def _learnt_from(self) -> Stored | Streamed:
+        """The rows of the training part: stored, or read from their files."""
+        if not self.config.data.streaming:
+            return self._stored("train")
+        return Streamed(folder=self.folder, plan=self.plan, fields=self.fields, source=self._source)
+
+    def _source(self, number: int, width: int) -> Iterator[Example]:
+        """The examples of one source of the training part."""
+        names = self.config.data.train[number * width : (number + 1) * width]
+        alone = replace(self.config, data=replace(self.config.data, train=names))
+        plan: Plan = sys.modules[type(self).__module__].plan(alone)
+        return iter(plan.read("train", plan.policy, Report()))
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields, self.config.data.max_length)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard import plots
-from regard.data import batching, files, tokenizers
+from regard.data import batching, files, pairs, tokenizers
 from regard.data.held_out import ByLabel
 from regard.data.readers import Policy, Report
 from regard.decoding import pooled
@@ -79,7 +79,7 @@ def check(recipe: Recipe) -> None:
     if (columns := len(config.data.columns)) not in (0, 2):
         raise RecipeError(f"data.columns: the label's and the text's are wanted, not {columns}")
     config.held_out.check(config.data)
-    config.data.sources(1)
+    config.data.sources(pairs.width(config.data.train))
     check_head(recipe, "labels")
     check_counting(recipe, config.labels.kind)
     check_spelling(recipe)
@@ -104,10 +104,11 @@ def _read(
 ) -> Iterator[Example]:
     """The examples of a part's own files."""
     paths, how = config.data.paths(part), {"separator": config.labels.between, **config.data.layout}
-    for row in source.labelled(paths, config.data.columns, policy, report, **how):
-        value = parsed_cell(source, row.value, row.path, row.line, policy, report)
-        if value is not None:
-            yield Example((row.path,), row.line, (value, row.labels))
+    for some in [paths] if source.on_disk else pairs.sources(paths):
+        for row in source.labelled(some, config.data.columns, policy, report, **how):
+            value = parsed_cell(source, row.value, row.path, row.line, policy, report)
+            if value is not None:
+                yield Example((row.path,), row.line, (value, row.labels))
 
 
 class Task(FolderTask):

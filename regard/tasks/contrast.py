@@ -160,7 +160,7 @@ class Task(FolderTask):
     def batches(self, seed: int) -> Batches:
         """Pairs drawn by chance, whatever their lengths: what is compared should differ in what it
         means. No batch is split."""
-        stored = self._stored("train")
+        stored = self._learnt_from()
 
         def whole(batch: Batch) -> Batch:
             return replace(batch, targets=len(batch), divisible=False)

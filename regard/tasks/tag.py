@@ -83,6 +83,7 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("tokenizer.split: words come apart already, punctuation is not cut off")
     config.held_out.check(config.data)
     config.data.sources(1)
+    config.data.refuse_streaming("what has tags")
     check_head(recipe, "tags")
     check_spelling(recipe)
     if config.labels.kind == "real" and recipe.model.head.config.crf:
