@@ -36,6 +36,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "model": {"dim": 4, "encoder": {"kind": "bag"}},
         "train": {
             "updates": 6, "validate_every": 1, "save_every": 2, "threads": 1, "samples": 0,
+            "metric": "nll",
             "allow": ["data.leaked"], "optimizer": {"learning_rate": 1e-5},
             "schedule": {"kind": "constant", "warmup": 0},
         },
