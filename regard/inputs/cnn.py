@@ -14,6 +14,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.filters import Filters
 from regard.layers.linear import Linear
+from regard.layers.position import grid_sinusoid
 from regard.layers.probe import probe
 from regard.recipe.values import Depth, Range, Share, Widths
 from regard.types import Batch, FieldSize, Sequence
@@ -36,7 +37,8 @@ class Config:
     """Whether the vector of each place is normalised (Ba et al. 2016), for decoders that look at
     the grid; docs/captions.md has what it was worth there."""
     position: bool = False
-    """Whether every place of the grid has a vector of its own, that is learnt and added."""
+    """Whether every place of the grid has a vector of its own added to it: it begins as a sinusoid
+    of row and column, and is learnt."""
     dropout: Share = 0.0
     """On the features."""
 
@@ -100,8 +102,7 @@ class Input(nn.Module):
         self.states_norm = nn.LayerNorm(dim) if config.norm else nn.Identity()
         self.position: nn.Parameter | None = None
         if config.position:
-            self.position = nn.Parameter(torch.empty(math.prod(self.grid), dim))
-            nn.init.trunc_normal_(self.position, std=0.02)
+            self.position = nn.Parameter(grid_sinusoid(*self.grid, dim))
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
         self.dropout = Dropout(config.dropout)

@@ -14,6 +14,7 @@ from regard.errors import RecipeError
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.linear import Linear
+from regard.layers.position import grid_sinusoid
 from regard.layers.probe import probe
 from regard.recipe.values import Range, Share
 from regard.types import Batch, FieldSize, Sequence
@@ -28,7 +29,8 @@ class Config:
     class_token: bool = True
     """Whether a learnt vector stands before the patches, for model.head.pooling = "class"."""
     position: bool = True
-    """Whether every place has a vector of its own, that is learnt and added."""
+    """Whether every place has a vector of its own added to it: it begins as a sinusoid of row and
+    column, and is learnt."""
     bias: bool = True
     """Whether the map of patches adds a vector."""
     dropout: Share = 0.0
@@ -54,7 +56,8 @@ class Config:
 
 class Input(nn.Module):
     """x₀ = c + p₀,  x_n = W v_n + b + p_n,  where v_n ∈ ℝ^{P²C} has the pixels of patch n,
-    row by row of the picture, and c, p₀ … p_N ∈ ℝᴰ are learnt.
+    row by row of the picture, and c, p₀ … p_N ∈ ℝᴰ are learnt. p begins as a sinusoid of
+    row and column: vectors near zero take long to be heard beside those of the patches.
 
     Pictures of another size than the model was made for have their positions interpolated.
     """
@@ -69,8 +72,8 @@ class Input(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(dim)) if config.class_token else None
         self.position: nn.Parameter | None = None
         if config.position:
-            self.position = nn.Parameter(torch.empty(config.fixed_length(size), dim))
-            nn.init.trunc_normal_(self.position, std=0.02)
+            first = torch.zeros(int(config.class_token), dim)
+            self.position = nn.Parameter(torch.cat([first, grid_sinusoid(*self.grid, dim)]))
         if self.class_token is not None:
             nn.init.trunc_normal_(self.class_token, std=0.02)
         nn.init.xavier_uniform_(self.project.weight)

@@ -73,6 +73,15 @@ def sinusoid(
     return table.float()
 
 
+def grid_sinusoid(rows: int, columns: int, dim: int) -> Float[Tensor, "N {dim}"]:
+    """[P(r), P(c)] for the places (r, c) of a grid, N = rows · columns, row by row: half of the
+    dimensions know the row, the others the column. Grids have tens of places, not thousands, so
+    that rates go down to 1/100."""
+    across = dim // 2
+    row, column = sinusoid(rows, dim - across, base=100.0), sinusoid(columns, across, base=100.0)
+    return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
+
+
 def places(start: Int[Tensor, "B"] | Int[Tensor, "B T"], length: int) -> Int[Tensor, "B {length}"]:
     """The positions of `length` vectors of each row, from its own first on, or as given."""
     return start if start.ndim == 2 else start[:, None] + torch.arange(length, device=start.device)

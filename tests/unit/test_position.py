@@ -12,6 +12,7 @@ from regard.layers.position import (
     PositionalEncoding,
     Rotary,
     Slowing,
+    grid_sinusoid,
     sinusoid,
 )
 
@@ -45,6 +46,16 @@ def test_a_far_position_is_as_exact_as_a_near_one() -> None:
     row = sinusoid(100_000, 4)[-1].tolist()
     expected = [sin(99_999), cos(99_999), sin(999.99), cos(999.99)]
     assert row == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_place_of_a_grid_knows_its_row_and_its_column() -> None:
+    """D = 7: four dimensions for the row (rates 1 and 1/10), three for the column."""
+    found = grid_sinusoid(2, 3, 7).reshape(2, 3, 7)
+    row = [sin(1), cos(1), sin(0.1), cos(0.1)]
+    column = [sin(2), cos(2), sin(2 * 100 ** (-2 / 3))]
+    assert found[1, 2].tolist() == pytest.approx(row + column, abs=1e-6)
+    assert torch.equal(found[0, 2, 4:], found[1, 2, 4:])
+    assert torch.equal(found[1, 0, :4], found[1, 2, :4])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
