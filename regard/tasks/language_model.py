@@ -158,10 +158,8 @@ class Task(FolderTask):
         return stream.Streams(tokens, self.target.before, self.config.stream, seed)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
-        """−log p(y), the true beginning of y being given at each place.
-
-        Running text goes on from `carry`; the gradient does not.
-        """
+        """−log p(y), the true beginning of y being given at each place. Running text goes on from
+        `carry`; the gradient does not."""
         assert model.decoder is not None
         state = model.start(batch)
         if batch.continues and carry:

@@ -233,10 +233,8 @@ class Task(FolderTask):
     def evaluate(
         self, model: Model, part: files.Part, search: Part, *, batch: int = 64
     ) -> tuple[dict[str, Score], list[Prediction]]:
-        """Accuracy over words, F₁ over spans (or classes), likelihood; or errors of numbers.
-
-        A picture of what is taken for what is put into the run's folder.
-        """
+        """Accuracy over words, F₁ over spans (or classes), likelihood; or errors of numbers. A
+        picture of what is taken for what is put into the run's folder."""
         found = self._examples(part)
         sentences, true = ([each.values[side] for each in found] for side in (0, 1))
         if all(tag == UNKNOWN for row in true for tag in row):
