@@ -54,6 +54,16 @@ def make(folder: Path) -> dict[str, Path]:
     return {kind: folder / kind for kind in (*KINDS, "chat")}
 
 
+def languages(folder: Path) -> Path:
+    """A run that tells languages apart."""
+    data = folder / "tsv"
+    data.mkdir()
+    (data / "l.tsv").write_text("en\ta dog runs\nde\tein hund rennt\nfr\tun chien court\n")
+    parts = small_runs.FAMILIES["classifier"][1]
+    given = {"folder": str(data), "train": ["l.tsv"]}
+    return small_runs.create("classify", parts, folder / "languages", data=given).folder
+
+
 class Running:
     """A server in a thread of this process."""
 

@@ -17,8 +17,7 @@ from regard.serve.guard import Context
 from regard.serve.service import Service, Source
 from regard.serve.settings import Settings
 from regard.serve.work import Options, Work
-from tests import small_runs
-from tests.serve.serving import running, until
+from tests.serve.serving import languages, running, until
 
 
 def test_a_thread_that_nobody_waits_for_keeps_its_place() -> None:
@@ -150,13 +149,7 @@ def test_very_many_values_keep_nobody_waiting(client: httpx.Client) -> None:
 
 
 def test_languages_are_detected_where_a_model_can(tmp_path: Path) -> None:
-    folder = tmp_path / "languages"
-    data = tmp_path / "tsv"
-    data.mkdir()
-    (data / "l.tsv").write_text("en\ta dog runs\nde\tein hund rennt\nfr\tun chien court\n")
-    parts = small_runs.FAMILIES["classifier"][1]
-    small_runs.create("classify", parts, folder, data={"folder": str(data), "train": ["l.tsv"]})
-    with running(folder) as server, server.client() as client:
+    with running(languages(tmp_path)) as server, server.client() as client:
         found = client.post("/detect", data={"q": "ein hund"}).json()
         assert {each["language"] for each in found} <= {"en", "de", "fr"}
         chances = [each["confidence"] for each in found]
