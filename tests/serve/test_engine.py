@@ -5,13 +5,15 @@ import json
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from regard.decoding.prediction import Prediction
 from regard.serve.aside import Aside
+from regard.serve.dynamic import Dynamic
 from regard.serve.errors import Gone
 from regard.serve.guard import Context
 from regard.serve.service import Service, Source
@@ -118,6 +120,40 @@ def test_one_that_cannot_be_read_spoils_no_other(
     opened.close()
     opened.join()
     assert [isinstance(each, RuntimeError) for each in found] == [False, True, True, False, False]
+
+
+def test_a_batch_has_so_many_inputs_and_bytes_and_no_more() -> None:
+    """That of one request stays together, however large it is."""
+    begun, held, batches = threading.Event(), threading.Event(), list[list[int]]()
+
+    class Slow:
+        task = None
+
+        def predictions(self, inputs: list[str], **options: Any) -> list[Prediction]:
+            begun.set()
+            held.wait()
+            batches.append([len(text.encode()) for text in inputs])
+            return [Prediction(text="") for _ in inputs]
+
+    async def go() -> None:
+        dynamic = Dynamic(cast(Any, Slow()), threads=1, items=6)
+        asked = [["a"], ["ä" * 5_000] * 2, ["ä" * 10_000], *[["b" * 40]] * 8, ["c" * 20_000] * 9]
+        works = [Work(inputs, Options()) for inputs in asked]
+        dynamic.put(works[0])
+        await asyncio.to_thread(begun.wait)
+        for work in works[1:]:
+            dynamic.put(work)
+        held.set()
+        await asyncio.gather(*(work.done for work in works))
+        dynamic.close()
+        dynamic.join()
+
+    asyncio.run(go())
+    first, second, third, *rest = batches
+    assert first == [1]
+    assert second == [10_000] * 2 + [40] * 4
+    assert third == [20_000] + [40] * 4
+    assert rest == [[20_000] * 9]
 
 
 def test_vectors_have_a_deadline(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
