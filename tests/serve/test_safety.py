@@ -384,6 +384,7 @@ def test_header_floods(server: Running) -> None:
             assert closed(client)[9:12] in (b"", b"400", b"431")
 
 
+@pytest.mark.timeout(600 if FULL else 120)
 def test_clients_that_vanish_leave_no_place(server: Running) -> None:
     count = 500 if FULL else 40
     chance = random.Random(1)
