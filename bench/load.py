@@ -3,9 +3,16 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Answer(NamedTuple):
+    """What a request got; status 0 where there was no answer."""
+
+    status: int
+    headers: Mapping[bytes, bytes]
 
 
 @dataclass
@@ -13,10 +20,15 @@ class Seen:
     """What clients saw: seconds of each request, by the status that it got."""
 
     seconds: dict[int, list[float]] = field(default_factory=dict)
+    without_wait: int = 0
+    """Refusals (503) that do not say when to come again."""
+    sent: int = 0
+    """Requests of an open load."""
     took: float = 0.0
 
-    def add(self, status: int, seconds: float) -> None:
-        self.seconds.setdefault(status, []).append(seconds)
+    def add(self, answer: Answer, seconds: float) -> None:
+        self.seconds.setdefault(answer.status, []).append(seconds)
+        self.without_wait += answer.status == 503 and b"retry-after" not in answer.headers
 
     def count(self, status: int = 200) -> int:
         return len(self.seconds.get(status, ()))
@@ -40,8 +52,8 @@ class Connection:
         self._port, self._path = port, path
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, body: bytes) -> int:
-        """The status of the answer, all of which is read; 0 of none."""
+    async def ask(self, body: bytes) -> Answer:
+        """All of the answer is read."""
         try:
             if self._streams is None:
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port)
@@ -54,15 +66,15 @@ class Connection:
             return await self._answer(reader)
         except (OSError, asyncio.IncompleteReadError):
             await self.close()
-            return 0
+            return Answer(0, {})
 
-    async def _answer(self, reader: asyncio.StreamReader) -> int:
+    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
         lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
         headers = dict(line.split(b": ", 1) for line in lines[1:] if b": " in line)
         await reader.readexactly(int(headers.get(b"content-length", b"0")))
         if headers.get(b"connection") == b"close":
             await self.close()
-        return int(lines[0].split()[1])
+        return Answer(int(lines[0].split()[1]), headers)
 
     async def close(self) -> None:
         if self._streams is not None:
@@ -87,8 +99,8 @@ async def closed(
     async def one() -> None:
         connection = Connection(port, path)
         while (now := time.perf_counter()) - began < seconds:
-            status = await connection.ask(asked[next(todo) % len(asked)])
-            seen.add(status, time.perf_counter() - now)
+            answer = await connection.ask(asked[next(todo) % len(asked)])
+            seen.add(answer, time.perf_counter() - now)
         await connection.close()
 
     await asyncio.gather(*(one() for _ in range(clients)))
@@ -106,17 +118,16 @@ async def opened(
     async def one(body: bytes) -> None:
         connection = free.pop() if free else Connection(port, path)
         now = time.perf_counter()
-        status = await connection.ask(body)
-        seen.add(status, time.perf_counter() - now)
+        answer = await connection.ask(body)
+        seen.add(answer, time.perf_counter() - now)
         free.append(connection)
 
-    sent = 0
     while (now := time.perf_counter() - began) < seconds:
-        while sent < now * rate and len(pending) < most:
-            task = asyncio.ensure_future(one(asked[sent % len(asked)]))
+        while seen.sent < now * rate and len(pending) < most:
+            task = asyncio.ensure_future(one(asked[seen.sent % len(asked)]))
             pending.add(task)
             task.add_done_callback(pending.discard)
-            sent += 1
+            seen.sent += 1
         await asyncio.sleep(0.002)
     if pending:
         await asyncio.wait(pending, timeout=60)

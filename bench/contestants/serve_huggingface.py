@@ -1,4 +1,8 @@
-"""A plain server: FastAPI, and for each request Hugging Face's `generate`, as `pipeline` has it."""
+"""A plain server: FastAPI, and for each request Hugging Face's `generate`.
+
+`transformers.pipeline` has no task for models that translate since version 5; its pipeline for
+translation did what is done here: tokens, `generate`, a text, one request at a time.
+"""
 
 import threading
 
@@ -23,7 +27,7 @@ def main():
     by = load(OPTIONS["run"]).task.source.tokenizer
     write = load(OPTIONS["run"]).task.target.tokenizer
     model = PegasusForConditionalGeneration.from_pretrained(OPTIONS["model"]).eval()
-    app, one = FastAPI(), threading.Lock()  # a pipeline is no more than one at a time
+    app, one = FastAPI(), threading.Lock()  # each call has all cores
 
     @app.get("/ready")
     def ready():

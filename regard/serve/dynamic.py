@@ -1,8 +1,8 @@
 """Dynamic batches: what waits with the same options is answered together.
 
 A request that came while a batch was in work waits for its end; then as many as there are, up to a
-budget, go on together. With several threads the next batch begins while the last is still going on,
-so that no core waits for the longest sentence of a batch.
+budget of inputs and of tokens, go on together. With several threads the next batch begins while the
+last is still going on, so that no core waits for the longest sentence of a batch.
 """
 
 import threading
@@ -20,8 +20,10 @@ from regard.serve.work import Options, Work
 
 ITEMS = 64
 """Inputs of a batch, but that one request's inputs stay together."""
-CHARACTERS = 50_000
-"""Of a batch, with the same exception."""
+BYTES = 32_768
+"""Of the texts of a batch, with the same exception. A token is a byte of UTF-8 at least, whatever
+the tokenizer, so that a batch has no more tokens than this; usually it has a quarter as many. To
+count them would be to tokenize twice."""
 
 
 class Dynamic:
@@ -75,7 +77,7 @@ class Dynamic:
             count, size = len(first.inputs), first.size
             while self._waiting:
                 work = self._waiting.popleft()
-                fits = count + len(work.inputs) <= self._items and size + work.size <= CHARACTERS
+                fits = count + len(work.inputs) <= self._items and size + work.size <= BYTES
                 if work.cancelled:
                     continue
                 if fits and _together(first, work):

@@ -66,12 +66,12 @@ class Gone(Exception):
     """The client has gone away: nobody waits for an answer."""
 
 
-def refused(error: UserError, given: Iterable[str] = ()) -> Refusal:
+def refused(error: UserError, given: Iterable[str] = (), code: str = "unusable") -> Refusal:
     """What a user may read of a mistake that is theirs: all of it, unless it names a path that they
     have not given."""
     message = str(error)
     texts = [*given]
     for found in PATH.findall(message):
         if not any(found.strip("“”\"'().,:; ") in text for text in texts):
-            return Refusal(400, "the input or one of its options cannot be used", code="unusable")
-    return Refusal(400, message, code="unusable")
+            return Refusal(400, "the input or one of its options cannot be used", code=code)
+    return Refusal(400, message, code=code)

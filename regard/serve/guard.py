@@ -116,6 +116,8 @@ class Guard:
         self._metrics, self._is_open, self._busy = metrics, is_open, busy
         self._rates = Rates(settings.rate)
         self._held = 0
+        self._reading: dict[asyncio.Timeout, None] = {}
+        """The time that is left to each body that has not come whole, the oldest first."""
         self.paths: frozenset[str] = frozenset()
         """Of routes without parameters."""
         self.direct: dict[tuple[str, str], Endpoint] = {}
@@ -179,8 +181,10 @@ class Guard:
         if (length := headers.get(b"content-length", b"0")).isdigit() and int(length) > limit:
             raise too_large
         chunks, size = [], 0
+        end = asyncio.timeout(seconds)
+        self._reading[end] = None
         try:
-            async with asyncio.timeout(seconds):
+            async with end:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -191,15 +195,26 @@ class Guard:
                     if size > limit:
                         raise too_large
                     if self._held > HELD:
-                        raise Refusal(503, "busy: try again later", code="memory", retry=1)
+                        self._make_room(end)
                     if not message.get("more_body", False):
                         kept, size = b"".join(chunks), 0
                         return kept
         except TimeoutError:
+            if end not in self._reading:
+                raise _no_room() from None
             late = f"the body did not come within {seconds:g} seconds"
             raise Refusal(408, late, code="slow_body") from None
         finally:
+            self._reading.pop(end, None)
             self._held -= size
+
+    def _make_room(self, end: asyncio.Timeout) -> None:
+        """Give up the oldest body that has not come whole, which may be the one that asks."""
+        oldest = next(iter(self._reading), end)
+        self._reading.pop(oldest, None)
+        if oldest is end:
+            raise _no_room()
+        oldest.reschedule(0)
 
     def route(self, path: str) -> str:
         """What was asked for, of a request that was refused before it found its route; for figures,
@@ -342,6 +357,10 @@ class _Exchange:
         if guard._settings.log_texts and context.body:
             about["body"] = context.body[:EXCERPT].decode("utf-8", "replace")
         log.say("request", **about)
+
+
+def _no_room() -> Refusal:
+    return Refusal(503, "busy: try again later", code="memory", retry=1)
 
 
 def _is_host(host: str) -> bool:

@@ -23,8 +23,9 @@ class Limits:
         """`stalled_seconds`: for how long a client may read nothing of what is written to it."""
         self.most, self.header_seconds = most, header_seconds
         self.stalled_seconds = stalled_seconds
-        self.idle: dict[Protocol, None] = {}
-        """Connections without a whole request, the longest first."""
+        self.waiting: dict[Protocol, None] = {}
+        """Connections whose client is to act next: to send headers, the rest of a body, or to read
+        its answer. Those that have waited for longest come first."""
         self.count = 0
 
 
@@ -37,7 +38,8 @@ class Protocol(HttpToolsProtocol):
     """HTTP with a time for headers and a bound on bytes and connections.
 
     From the first byte of a request, or the beginning of a connection, its headers have some
-    seconds; how long a body may take is the guard's to say."""
+    seconds; how long a body may take is the guard's to say. Where there are too many connections,
+    the one that has waited for its client for longest is cut."""
 
     limits: Limits
 
@@ -46,7 +48,7 @@ class Protocol(HttpToolsProtocol):
         self._header_bytes = self._counted = 0
         self._here: set[Context] = set()
         """Requests that are being answered."""
-        self._waiting: Any = None
+        self._late: Any = None
         self._stalled: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -54,7 +56,7 @@ class Protocol(HttpToolsProtocol):
         self.limits.count += 1
         self._await_headers()
         if self.limits.count > self.limits.most:
-            next(iter(self.limits.idle)).cut()
+            next(iter(self.limits.waiting)).cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.limits.count -= 1
@@ -74,11 +76,14 @@ class Protocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self.limits.waiting.setdefault(self)
         if self._stalled is None:
             self._stalled = self.loop.call_later(self.limits.stalled_seconds, self.cut)
 
     def resume_writing(self) -> None:
         self._not_stalled()
+        if not (self.cycle.response_complete or self.cycle.more_body):
+            self.limits.waiting.pop(self, None)
         super().resume_writing()
 
     def _not_stalled(self) -> None:
@@ -97,6 +102,16 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[HERE] = self._here  # type: ignore[literal-required]
 
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._stop_waiting()
+        self.limits.waiting[self] = None
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.limits.waiting.pop(self, None)
+
     def cut(self) -> None:
         """Close at once, whatever is still to be read or written."""
         self._stop_waiting()
@@ -104,34 +119,33 @@ class Protocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _await_headers(self) -> None:
-        self.limits.idle.setdefault(self)
-        if self._waiting is None:
-            self._waiting = self.loop.call_later(self.limits.header_seconds, self.cut)
+        self.limits.waiting.setdefault(self)
+        if self._late is None:
+            self._late = self.loop.call_later(self.limits.header_seconds, self.cut)
 
     def _stop_waiting(self) -> None:
-        self.limits.idle.pop(self, None)
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+        self.limits.waiting.pop(self, None)
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
     def data_received(self, data: bytes) -> None:
-        if self in self.limits.idle or self.cycle is None or self.cycle.response_complete:
-            self._await_headers()
-            self._header_bytes += len(data)
-            begun = self.cycle
+        if self.cycle is not None and not self.cycle.response_complete:
             super().data_received(data)
-            if self.cycle is not begun:
-                self._stop_waiting()
-            elif self._header_bytes > HEADER_BYTES and not self.transport.is_closing():
-                self.transport.write(TOO_LARGE)
-                self.transport.close()
-                self._stop_waiting()
-        else:
-            super().data_received(data)
+            return
+        self._await_headers()
+        self._header_bytes += len(data)
+        begun = self.cycle
+        super().data_received(data)
+        too_many = self.cycle is begun and self._header_bytes > HEADER_BYTES
+        if too_many and not self.transport.is_closing():
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+            self._stop_waiting()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self.transport.is_closing() and not self.pipeline:
+        if not self.transport.is_closing() and self.cycle.response_complete:
             # Idle from now on: uvicorn closes it after a while, and so may we.
             self._header_bytes = 0
-            self.limits.idle[self] = None
+            self.limits.waiting[self] = None

@@ -51,7 +51,8 @@ class Settings:
     rate: int = 0
     """Requests a minute for each key, or for each address where there are no keys; 0: any."""
     connections: int = 1024
-    """The most connections; beyond that those that have been idle for longest are closed."""
+    """The most connections; beyond that those are closed that have waited for their client for
+    longest: for headers, for the rest of a body, or to be read."""
     header_seconds: float = 10.0
     """In which the headers of a request must have come."""
     body_seconds: float = 30.0

@@ -55,8 +55,8 @@ class Work:
     ) -> None:
         self.inputs, self.options = list(inputs), options
         self.prefixes = list(prefixes) if prefixes and any(prefixes) else None
-        self.size = sum(map(len, self.inputs))
-        """Characters."""
+        self.size = sum(len(text.encode()) for text in self.inputs)
+        """Bytes of the texts, in UTF-8."""
         self.alone = False
         """Whether it draws by chance: draws go by an input's number in its own request, so that no
         other can be answered in the same call."""

@@ -16,7 +16,7 @@ from tests.serve import serving
 
 pytestmark = pytest.mark.timeout(300)  # a browser among other tests may have to wait
 WIDE, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 844}
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 SPOKEN = "#announce:not(:empty)"
 
 
@@ -25,7 +25,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[serving.Running
     folder = tmp_path_factory.mktemp("served")
     made = serving.make(folder)
     other = small_runs.make("lstm", folder / "other").folder
-    with serving.running(*made.values(), other, new_tokens=2000, characters=2000) as found:
+    second = small_runs.make("classifier", folder / "second").folder
+    with serving.running(*made.values(), other, second, new_tokens=2000, characters=2000) as found:
         yield found
 
 
@@ -72,15 +73,31 @@ def too_wide(page: Any) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
+def check_axe(page: Any) -> None:
+    """Nothing for axe to find, and nothing off the screen."""
+    found = find("axe_playwright_python.sync_playwright").Axe().run(page, options=RULES)
+    assert found.violations_count == 0, found.generate_report()
+    assert too_wide(page) <= 0
+
+
 def check_looks(page: Any) -> None:
-    """Nothing for axe to find, wide and on a phone, light and dark; nothing off the screen."""
-    axe = find("axe_playwright_python.sync_playwright").Axe()
+    """The same wide and on a phone, light and dark."""
     for size, scheme in ((WIDE, "light"), (PHONE, "dark")):
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        found = axe.run(page, options=RULES)
-        assert found.violations_count == 0, found.generate_report()
-        assert too_wide(page) <= 0
+        check_axe(page)
+
+
+def tab_to(page: Any, wanted: str, key: str = "Tab") -> None:
+    """By the keyboard alone, to what has this selector or this text."""
+    for _ in range(40):
+        page.keyboard.press(key)
+        here = "([wanted]) => document.activeElement.matches(wanted)"
+        if wanted[0] not in "#.":
+            here = "([wanted]) => document.activeElement.textContent === wanted"
+        if page.evaluate(here, [wanted]):
+            return
+    raise AssertionError(f"the key {key} leads to no {wanted}")
 
 
 # What each task's page is given, and what must be there then.
@@ -165,23 +182,20 @@ def test_it_translates_as_one_writes(visit: Opened, served: serving.Running):
 
 def test_another_word_is_chosen_by_the_keyboard_alone(visit: Opened):
     page = ready(visit())
-    page.focus("#text")
     page.keyboard.type("two dogs play. A man sits.")
-    page.focus(".skip")
+    tab_to(page, ".skip", "Shift+Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "text"
     assert page.input_value("#text") == "two dogs play. A man sits."
     page.wait_for_selector(".translation .word")
     words = page.locator(".translation .word")
     before = words.all_inner_texts()
-    for _ in range(9):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.classList.contains('word')"):
-            break
+    tab_to(page, ".word")
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent") == before[1]
     page.keyboard.press("Enter")
     page.wait_for_selector(".other:focus")
+    check_axe(page)
     page.keyboard.press("Escape")
     page.wait_for_selector(".alternatives-box", state="detached")
     assert page.evaluate("document.activeElement.textContent") == before[1]
@@ -192,9 +206,68 @@ def test_another_word_is_chosen_by_the_keyboard_alone(visit: Opened):
     page.wait_for_selector(".word.own")
     after = words.all_inner_texts()
     assert after[:2] == [before[0], chosen] and chosen != before[1]
-    page.click("text=Undo my choices")
+    tab_to(page, "Undo my choices")
+    page.keyboard.press("Enter")
     page.wait_for_selector(".word.own", state="detached")
     assert words.all_inner_texts() == before
+
+
+def test_a_text_is_classified_by_the_keyboard_alone(visit: Opened):
+    page = ready(visit())
+    tab_to(page, "#model", "Shift+Tab")
+    page.keyboard.type("classifier")
+    page.wait_for_selector("h2 >> text=Classify")
+    tab_to(page, "#text")
+    page.keyboard.type("two dogs play")
+    page.wait_for_selector(".chances .figure")
+    tab_to(page, "Compare", "Shift+Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelectorAll('.verdict').length === 2")
+    tab_to(page, "Clear")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".verdict", state="detached")
+    assert page.evaluate("document.activeElement.id") == "text"
+
+
+def test_another_word_is_tapped_on_a_phone(visit: Opened):
+    text = "text=two%20dogs%20play.%20A%20man%20sits."
+    page = ready(visit(text, viewport=PHONE, has_touch=True, is_mobile=True))
+    page.wait_for_selector(".translation .word")
+    page.tap(".translation .word >> nth=1")
+    page.wait_for_selector(".other")
+    box = page.locator(".alternatives-box").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"]
+    assert box["y"] >= 0 and box["y"] + box["height"] <= PHONE["height"]
+    check_axe(page)
+    chosen = page.inner_text(".other b >> nth=0")
+    page.tap(".other >> nth=0")
+    page.wait_for_selector(".word.own")
+    assert page.locator(".translation .word").all_inner_texts()[1] == chosen
+    page.tap("text=Undo my choices")
+    page.wait_for_selector(".word.own", state="detached")
+
+
+def test_numbers_are_pasted(visit: Opened):
+    """As a text, and as a file."""
+    allowed = ["clipboard-read", "clipboard-write"]
+    page = ready(visit("model=forecaster", permissions=allowed))
+    page.evaluate("text => navigator.clipboard.writeText(text)", small_runs.SERIES)
+    page.click("#text")
+    page.keyboard.press("Control+V")
+    page.wait_for_selector(".pictures svg polygon")
+    assert page.input_value("#text") == small_runs.SERIES
+    page.click("text=Clear")
+    page.wait_for_selector(".pictures", state="detached")
+    page.evaluate(
+        """text => {
+          const clipboardData = new DataTransfer();
+          clipboardData.items.add(new File([text], "x.csv", { type: "text/csv" }));
+          document.dispatchEvent(new ClipboardEvent("paste", { clipboardData }));
+        }""",
+        small_runs.SERIES,
+    )
+    page.wait_for_selector(".pictures svg polygon")
+    assert page.input_value("#text") == small_runs.SERIES
 
 
 def test_a_text_is_written_until_it_is_stopped(
@@ -222,19 +295,31 @@ def test_a_text_is_written_until_it_is_stopped(
     assert texts[0] == texts[1]  # of one seed
 
 
-def test_two_models_stand_side_by_side(visit: Opened):
-    page = ready(visit("text=two%20dogs"))
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [("transformer", "other", ".translation"), ("classifier", "second", ".verdict")],
+)
+def test_two_models_stand_side_by_side(first: str, second: str, shown: str, visit: Opened):
+    page = ready(visit(f"model={first}&text=two%20dogs"))
     page.click("button:has-text('Compare')")
-    page.wait_for_function("() => document.querySelectorAll('.translation').length === 2")
-    assert "with=other" in page.url
+    for n in range(2):
+        page.locator(".output").nth(n).locator(shown).wait_for(state="attached")
+    assert f"with={second}" in page.url
     left, right = (page.locator(".output").nth(n).bounding_box() for n in (0, 1))
     assert left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
-    assert page.locator(".of").all_inner_texts() == ["transformer", "other"]
+    assert page.locator(".of").all_inner_texts() == [first, second]
     check_looks(page)
     left, right = (page.locator(".output").nth(n).bounding_box() for n in (0, 1))
     assert left["x"] == right["x"] and left["y"] < right["y"]
     page.click("text=One model")
     assert page.locator(".output").count() == 1
+
+
+def test_a_picture_that_is_none_is_refused(visit: Opened):
+    page = ready(visit("model=describer"))
+    data = {"name": "x.png", "mimeType": "image/png", "buffer": b"no picture"}
+    page.set_input_files("#file", data)
+    page.wait_for_selector(".problem >> text=The input cannot be read; input 1: not a picture")
 
 
 def test_pictures_are_searched(visit: Opened):
@@ -293,6 +378,7 @@ def test_refusals_are_said_in_plain_words(visit: Opened):
     page = ready(visit("model=classifier"))
     page.fill("#text", "dogs " * 500)
     page.wait_for_selector("text=That is too much at once: at most 2,000 characters in all.")
+    check_looks(page)
     for status, wait, said in (
         (429, "7", "Too many requests. Try again in 7 seconds."),
         (504, "1", "This took too long and was given up."),

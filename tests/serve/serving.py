@@ -1,6 +1,7 @@
 """Servers for tests: tiny runs, on a port of this machine, in a thread or in a process."""
 
 import asyncio
+import http.client
 import json
 import os
 import subprocess
@@ -8,7 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,16 @@ def make(folder: Path) -> dict[str, Path]:
     parts = {"decoder": {**small_runs.BLOCKS, "norm": "pre"}}
     small_runs.create("language_model", parts, folder / "chat", **keys)
     return {kind: folder / kind for kind in (*KINDS, "chat")}
+
+
+def languages(folder: Path) -> Path:
+    """A run that tells languages apart."""
+    data = folder / "tsv"
+    data.mkdir()
+    (data / "l.tsv").write_text("en\ta dog runs\nde\tein hund rennt\nfr\tun chien court\n")
+    parts = small_runs.FAMILIES["classifier"][1]
+    given = {"folder": str(data), "train": ["l.tsv"]}
+    return small_runs.create("classify", parts, folder / "languages", data=given).folder
 
 
 class Running:
@@ -117,6 +129,35 @@ class Held:
         self._engine.put = self._put
         for each in self._works:
             self._server.loop.call_soon_threadsafe(self._put, each)
+
+
+def asked(server: Running, model: str) -> int:
+    """The status of a prediction, on a connection of its own."""
+    body = json.dumps({"model": model, "inputs": "a dog runs"})
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as client:
+        client.request("POST", "/v1/predict", body, {"content-type": "application/json"})
+        return client.getresponse().status
+
+
+@contextmanager
+def others_served(server: Running, model: str) -> Iterator[None]:
+    """Meanwhile another client asks for predictions, on a new connection each time: all of its
+    requests are answered by 200."""
+    over = threading.Event()
+
+    def go() -> list[int]:
+        codes = [asked(server, model)]
+        while not over.wait(0.01):
+            codes.append(asked(server, model))
+        return [*codes, asked(server, model)]
+
+    with ThreadPoolExecutor(1) as other:
+        codes = other.submit(go)
+        try:
+            yield
+        finally:
+            over.set()
+        assert {*codes.result()} == {200}
 
 
 def until(true: Any, seconds: float = PATIENCE) -> None:

@@ -70,6 +70,19 @@ def test_a_broken_file_spoils_no_other(client: httpx.Client) -> None:
     assert broken["problem"] == "input 1: not a picture of a form that is known"
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, "the input cannot"), (3, "none of 3 inputs can")])
+def test_a_request_of_broken_files_alone_is_refused(
+    count: int, said: str, client: httpx.Client
+) -> None:
+    for kind in ("describer", "listener"):
+        parts: list[tuple[str, Any]] = [("file", ("x", b"no such file"))] * count
+        found = client.post("/v1/predict", files=parts, data={"model": kind})
+        assert found.status_code == 400
+        error = found.json()["error"]
+        assert error["message"].startswith(f"{said} be read; input 1: no")
+        assert error["code"] == "unreadable"
+
+
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("path", ["/etc/passwd", "example", "digits.parquet#1"])
 def test_no_text_is_a_path(kind: str, path: str, client: httpx.Client, server: Running) -> None:

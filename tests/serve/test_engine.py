@@ -5,20 +5,21 @@ import json
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from regard.decoding.prediction import Prediction
 from regard.serve.aside import Aside
+from regard.serve.dynamic import Dynamic
 from regard.serve.errors import Gone
 from regard.serve.guard import Context
 from regard.serve.service import Service, Source
 from regard.serve.settings import Settings
 from regard.serve.work import Options, Work
-from tests import small_runs
-from tests.serve.serving import running, until
+from tests.serve.serving import languages, running, until
 
 
 def test_a_thread_that_nobody_waits_for_keeps_its_place() -> None:
@@ -121,6 +122,40 @@ def test_one_that_cannot_be_read_spoils_no_other(
     assert [isinstance(each, RuntimeError) for each in found] == [False, True, True, False, False]
 
 
+def test_a_batch_has_so_many_inputs_and_bytes_and_no_more() -> None:
+    """That of one request stays together, however large it is."""
+    begun, held, batches = threading.Event(), threading.Event(), list[list[int]]()
+
+    class Slow:
+        task = None
+
+        def predictions(self, inputs: list[str], **options: Any) -> list[Prediction]:
+            begun.set()
+            held.wait()
+            batches.append([len(text.encode()) for text in inputs])
+            return [Prediction(text="") for _ in inputs]
+
+    async def go() -> None:
+        dynamic = Dynamic(cast(Any, Slow()), threads=1, items=6)
+        asked = [["a"], ["ä" * 5_000] * 2, ["ä" * 10_000], *[["b" * 40]] * 8, ["c" * 20_000] * 9]
+        works = [Work(inputs, Options()) for inputs in asked]
+        dynamic.put(works[0])
+        await asyncio.to_thread(begun.wait)
+        for work in works[1:]:
+            dynamic.put(work)
+        held.set()
+        await asyncio.gather(*(work.done for work in works))
+        dynamic.close()
+        dynamic.join()
+
+    asyncio.run(go())
+    first, second, third, *rest = batches
+    assert first == [1]
+    assert second == [10_000] * 2 + [40] * 4
+    assert third == [20_000] + [40] * 4
+    assert rest == [[20_000] * 9]
+
+
 def test_vectors_have_a_deadline(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.serve import embedding
 
@@ -145,18 +180,12 @@ def test_very_many_values_keep_nobody_waiting(client: httpx.Client) -> None:
         assert time.process_time() - began < 20
     long = json.dumps({"model": "describer", "inputs": {"base64": "A" * 4_000_000}})
     found = client.post("/v1/predict", content=long.encode(), headers=headers)
-    assert found.status_code == 200  # one long string is a picture, if a broken one
-    assert found.json()["predictions"][0]["status"] == "broken"
+    assert found.status_code == 400  # one long string is a picture, if a broken one
+    assert found.json()["error"]["code"] == "unreadable"
 
 
 def test_languages_are_detected_where_a_model_can(tmp_path: Path) -> None:
-    folder = tmp_path / "languages"
-    data = tmp_path / "tsv"
-    data.mkdir()
-    (data / "l.tsv").write_text("en\ta dog runs\nde\tein hund rennt\nfr\tun chien court\n")
-    parts = small_runs.FAMILIES["classifier"][1]
-    small_runs.create("classify", parts, folder, data={"folder": str(data), "train": ["l.tsv"]})
-    with running(folder) as server, server.client() as client:
+    with running(languages(tmp_path)) as server, server.client() as client:
         found = client.post("/detect", data={"q": "ein hund"}).json()
         assert {each["language"] for each in found} <= {"en", "de", "fr"}
         chances = [each["confidence"] for each in found]

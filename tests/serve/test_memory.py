@@ -40,7 +40,7 @@ async def ask(port: int, count: int, asked: list[tuple[str, bytes]], codes: set[
         kept = {path: Connection(port, path) for path, _ in asked}
         for n in todo:
             path, body = asked[n % len(asked)]
-            codes.add(await kept[path].ask(body))
+            codes.add((await kept[path].ask(body)).status)
         for each in kept.values():
             await each.close()
 

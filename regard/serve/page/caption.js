@@ -12,7 +12,6 @@ export const options = ({ limits }) => [{ name: "nbest", label: "Captions", type
 export async function run({ model, about, input: given, options: chosen, signal, busy, out }) {
   const nbest = Math.min(about.limits.nbest, 8, Math.max(1, Math.round(chosen.nbest || 1)));
   const { predictions: [found] } = await predict(model, { ...given.asked(), ...(nbest > 1 ? { nbest, beams: Math.max(5, nbest) } : {}) }, { signal, busy });
-  if (found.status === "broken") throw new Error(`This file cannot be read: ${found.problem}.`);
   const text = make("p", { class: "result", dir: "auto" }, ...words(found.text, found.tokens, found.log_probs).flatMap((word, n) => [n ? " " : "",
     make("span", { class: `token tint${tint(word.p)}`, title: word.p === null ? null : percent(word.p), text: word.text })]));
   const others = (found.alternatives ?? []).slice(1).map((each) => each.text);

@@ -10,7 +10,6 @@ export const options = () => [];
 
 export async function run({ model, input: given, signal, busy, out }) {
   const { predictions: [found] } = await predict(model, given.asked(), { signal, busy });
-  if (found.status === "broken") throw new Error(`This file cannot be read: ${found.problem}.`);
   const chances = Object.entries(found.probabilities ?? { [found.text]: Math.exp(found.score) });
   out.replaceChildren(make("p", { class: "verdict" }, make("bdi", { text: found.text })), bars("Probabilities of the labels", chances), ...remarks([found]));
   return `${found.text}, ${percent(Math.max(...chances.map(([, p]) => p)))}`;

@@ -58,13 +58,22 @@ function chooser(id, label, some, chosen, pick) {
   return make("label", { class: "model", for: id }, make("span", { text: label }), select);
 }
 
+// It stays while all else changes: a name that is typed into it would begin anew with each key.
+let picker = null;
+
 function header() {
   const others = models.filter((each) => each !== first && alike(each, first));
   const beside = second
     ? [chooser("other", "beside", others, second, (each) => open(first, each)), button("One model", () => open(first, null), { class: "quiet" })]
     : others.length ? [button("Compare", () => open(first, others[0]), { class: "quiet", title: "Put another model beside this one" })] : [];
-  $("models").replaceChildren(...(models.length > 1 ? [chooser("model", "Model", models, first, (each) => open(each, second && each !== second && alike(each, second) ? second : null))]
-    : [make("span", { class: "model one" }, make("bdi", { text: first.id }))]), ...beside);
+  if (!picker?.isConnected) {
+    picker = models.length > 1 ? chooser("model", "Model", models, first, (each) => open(each, second && each !== second && alike(each, second) ? second : null))
+      : make("span", { class: "model one" }, make("bdi", { text: first.id }));
+    $("models").replaceChildren(picker);
+  }
+  if (models.length > 1) $("model").value = first.id;
+  while (picker.nextSibling) picker.nextSibling.remove();
+  picker.after(...beside);
   const copy = button("Copy link", async () => {
     now.keep();
     try {

@@ -13,7 +13,6 @@ const clock = (seconds) => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed
 
 export async function run({ model, input: given, signal, busy, out }) {
   const { predictions: [found] } = await predict(model, given.asked(), { signal, busy });
-  if (found.status === "broken") throw new Error(`This file cannot be read: ${found.problem}.`);
   const all = words(found.text, found.tokens, found.log_probs).map((word) => {
     const times = word.tokens.map((n) => found.times?.[n]).filter(Boolean);
     return { ...word, from: times[0]?.[0], to: times.at(-1)?.[1] };

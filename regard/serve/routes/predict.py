@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -9,6 +10,8 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from regard.data import dialogues
+from regard.decoding.prediction import Prediction
+from regard.errors import UserError
 from regard.recipe import checked
 from regard.serve.bodies import (
     Body,
@@ -25,7 +28,7 @@ from regard.serve.bodies import (
     validated,
 )
 from regard.serve.described import described
-from regard.serve.errors import Refusal
+from regard.serve.errors import Refusal, refused
 from regard.serve.service import Service
 from regard.serve.shelf import Shelf
 from regard.serve.streaming import events
@@ -104,6 +107,7 @@ def router(shelf: Shelf) -> APIRouter:
             return await events(about, service, work, _event)
         version = service.version  # of the engine that takes it now; another may follow meanwhile
         found = await about.unless_gone(service.answer(work))
+        check_readable(found, work.inputs)
         return answer(
             {
                 "id": about.id,
@@ -117,6 +121,16 @@ def router(shelf: Shelf) -> APIRouter:
         )
 
     return made
+
+
+def check_readable(found: Sequence[Prediction], given: Sequence[str]) -> None:
+    """Refuse a request no input of which can be read; one that can is answered, whatever the
+    others are."""
+    if any(each.status != "broken" for each in found):
+        return
+    none = f"none of {len(found):,} inputs can be read"
+    said = none if len(found) > 1 else "the input cannot be read"
+    raise refused(UserError(f"{said}; {found[0].problem}"), given, code="unreadable")
 
 
 def answer(value: Any) -> Response:
