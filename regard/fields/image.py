@@ -215,16 +215,21 @@ class Field(Base):
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """Pictures that are there twice, exactly or nearly, and small ones."""
         form = self.config.form
-        return checks.check(parts, self._glimpse, (form.height, form.width))
+        return checks.check(parts, self._glimpse, self._digest, (form.height, form.width))
+
+    def _digest(self, place: str) -> str | None:
+        with suppress(ValueError, UserError):
+            return self.content(place)
+        return None
 
     def _glimpse(self, place: str) -> checks.Glimpse | None:
         with suppress(ValueError, UserError):
             if (inside := _in_idx(place)) is not None:
                 found = idx.image(*inside)
-                image, size = Image.fromarray(found), (found.shape[0], found.shape[1])
+                image, size, turn = Image.fromarray(found), (found.shape[0], found.shape[1]), 1
             else:
-                image, size = pictures.small(self._bytes(place), self.config.max_pixels)
-            return checks.glimpse(image, size, self.content(place))
+                image, size, turn = pictures.small(self._bytes(place), self.config.max_pixels)
+            return checks.glimpse(image, size, turn)
         return None
 
     # Those of all

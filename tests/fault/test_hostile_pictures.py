@@ -11,7 +11,7 @@ import pytest
 from regard.data.readers import Policy, Report
 from regard.fields import image
 from regard.tasks import parsed_cell
-from tests.fault.conftest import FULL
+from tests.fault.conftest import FULL, Tally
 from tests.fault.hostile_pictures import MAKERS, cases
 
 COUNT = 500 if FULL else len(MAKERS)
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_each_is_read_or_reported_with_its_path(folder: Path):
+def test_each_is_read_or_reported_with_its_path(folder: Path, tally: Tally):
     passed, report = read(folder)
     reported = {each.excerpt for found in report.findings.values() for each in found}
     assert sum(report.counts.values()) == len(reported)
@@ -66,6 +66,7 @@ def test_each_is_read_or_reported_with_its_path(folder: Path):
     for case in cases(COUNT):
         if case.sound is not None:
             assert (case.name in by_name) == case.sound, case.name
+    tally("hostile pictures: read, or reported with their path, in 500 MB", len(every))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to ask for memory")
