@@ -14,7 +14,7 @@ from regard.checks.sides import Part, Side
 from regard.data import pictures
 
 COMPARED = 20_000
-"""Pictures of a part, evenly out of all, that are decoded to be compared; files are compared all."""
+"""Pictures of a part, evenly out of all, that are decoded; all files are compared."""
 FORM = pictures.Form(16, 16, 1, "stretch")
 """What pictures are compared as."""
 REPEATED, LEAKED, SIMILAR = 0.01, 0.01, 0.005

@@ -81,8 +81,8 @@ class Field(ABC):
 
     @property
     def mixed(self) -> bool:
-        """Whether a batch to learn from mixes its examples: NAME_share says how much of each is its
-        own, and what is predicted must be mixed in the same way."""
+        """Whether a batch to learn from mixes its examples: what is predicted must be mixed in the
+        same way."""
         return False
 
     @property
@@ -241,6 +241,13 @@ class Field(ABC):
     @abstractmethod
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
         """The arrays of a batch: (B, …), masks True where something is real."""
+
+    def mix(
+        self, own: Mapping[str, Array], others: Mapping[str, Array], ids: Sequence[int], draw: Draw
+    ) -> dict[str, Array]:
+        """What becomes of the arrays of a batch, or is added to them, where a field mixes each
+        example with another one."""
+        return {}
 
     def targets(self, arrays: Mapping[str, Any]) -> int:
         """How many targets of the loss the arrays of a batch have, where it is predicted."""

@@ -118,7 +118,7 @@ class Standard:
 class Field(Base):
     """Pictures, stored as bytes of the size that a model reads: NAME (1, H, W, C). A batch has NAME
     (B, C, H, W), normalised, and where pictures are mixed NAME_share (B), how much of each is its
-    own; the rest is the next one's of the batch."""
+    own."""
 
     name: str
     config: Config
@@ -325,14 +325,17 @@ class Field(Base):
         if draw.learning and vary.varies:
             drawn = draw.uniform(ids, augmentation.DRAWS)
             pixels = augmentation.varied(pixels, drawn, vary)
-        found = self.standard.apply(pixels)
-        if not (draw.learning and vary.mixup):
-            return {self.name: found}
-        share = [draw.random(n).beta(vary.mixup, vary.mixup) for n in ids]
-        own = np.array(share, np.float32)
-        by = own[:, None, None, None]
-        mixed = found * by + np.roll(found, -1, 0) * (1 - by)
-        return {self.name: mixed, f"{self.name}_share": own}
+        return {self.name: self.standard.apply(pixels)}
+
+    def mix(
+        self, own: Mapping[str, Array], others: Mapping[str, Array], ids: Sequence[int], draw: Draw
+    ) -> dict[str, Array]:
+        """λ x + (1 − λ) x′; NAME_share (B) is λ."""
+        alpha = self.config.augment.mixup
+        share = np.array([draw.random(n).beta(alpha, alpha) for n in ids], np.float32)
+        by = share[:, None, None, None]
+        mixed = own[self.name] * by + others[self.name] * (1 - by)
+        return {self.name: mixed, f"{self.name}_share": share}
 
     def as_png(self, row: Row) -> bytes:
         pixels = np.asarray(row[self.name])[0]

@@ -34,6 +34,7 @@ from regard.tasks._checks import (
     check_read_positions as check_read_positions,
     check_search as check_search,
     check_spelling as check_spelling,
+    check_unmixed as check_unmixed,
     check_written as check_written,
 )
 from regard.types import Batch, Batches, Carry, Sizes, Terms

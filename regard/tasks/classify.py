@@ -138,7 +138,9 @@ class Task(FolderTask):
     def _targets(self, batch: Batch) -> torch.Tensor:
         """Labels; where pictures are mixed, the probabilities of both labels."""
         truth, share = batch["labels"], batch.tensors.get(f"{self.source.name}_share")
-        return truth if share is None else mixed(truth, share, len(self.names))
+        if share is None:
+            return truth
+        return mixed(truth, batch["labels_other"], share, len(self.names))
 
     def _logits(self, model: Model, rows: Rows, batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""

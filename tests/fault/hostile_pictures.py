@@ -158,6 +158,7 @@ MAKERS: list[Callable[[random.Random], tuple[bytes, Verdict]]] = [
 
 SIDE = 7000
 """That of pictures with nearly as many pixels as are allowed: some kilobytes, all of one colour."""
+ONE_STRIP = {"form": "TIFF", "tiffinfo": {278: SIDE}, "compression": "tiff_lzw"}
 LARGE: list[tuple[str, Any, Verdict, dict[str, Any]]] = [
     ("I;16", 999, True, {"form": "PNG"}),
     ("P", 1, True, {"form": "PNG", "transparency": 0}),
@@ -169,7 +170,7 @@ LARGE: list[tuple[str, Any, Verdict, dict[str, Any]]] = [
     ("I", 999, True, {"form": "TIFF", "compression": "tiff_lzw"}),
     ("CMYK", (1, 2, 3, 9), False, {"form": "JPEG", "progressive": True}),
     ("RGB", (1, 2, 3), False, {"form": "WEBP", "lossless": True, "method": 0}),
-    ("RGBA", (1, 2, 3, 9), False, {"form": "TIFF", "tiffinfo": {278: SIDE}, "compression": "tiff_lzw"}),
+    ("RGBA", (1, 2, 3, 9), False, ONE_STRIP),
     ("P", 0, True, {"form": "GIF", "transparency": 0}),
 ]  # fmt: skip
 """Mode and colour, whether it may be decoded in the memory that there is, and how it is written."""
