@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def _needed(image: Image.Image) -> int:
         case "TIFF":
             return found + _strip(image)
         case "JPEG" | "MPO" if "progressive" in image.info:  # all coefficients, of two bytes
-            parts = [part[1] * part[2] for part in getattr(image, "layer", ())]
+            parts = [int(part[1] * part[2]) for part in getattr(image, "layer", ())]
             return 2 * pixels * sum(parts) // max([*parts, 1])
     return found
 
@@ -239,6 +239,7 @@ def _unit(image: Image.Image) -> bool:
 
 def _eight_bits(image: Image.Image, unit: bool) -> Image.Image:
     """Of 16 bits the upper eight; real numbers are from 0 to 1, or else from 0 to 255."""
+    found: NDArray[Any]
     if image.mode == "F":
         found = np.clip(_finite(image) * (255 if unit else 1), 0, 255).round()
     else:

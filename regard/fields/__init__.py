@@ -96,6 +96,10 @@ class Field(ABC):
         only `readable` fields are made this way."""
         raise RecipeError(f"{name}.kind: this field is nothing that a task can choose to read")
 
+    def in_column(self, name: str) -> "Field":
+        """The same field, whose values are in the column of this name where a recipe says so."""
+        return self
+
     @abstractmethod
     def parse(self, text: str) -> Any:
         """The value that a user, or a cell of a table, gives; ValueError says what is wrong."""

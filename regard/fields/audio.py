@@ -73,7 +73,10 @@ class Field(Base):
         folder = data.folder
         with suppress(UserError):  # who reads the data says so
             folder = str(catalogue.find(data.set)) if data.set else folder
-        return cls(name, config, folder, str(data.columns[0]) if data.columns else cls.column)
+        return cls(name, config, folder, cls.column)
+
+    def in_column(self, name: str) -> "Field":
+        return replace(self, of_table=name)
 
     # One sound
 

@@ -136,12 +136,14 @@ class Field(Base):
         folder = data.folder
         with suppress(UserError):  # who reads the data says so
             folder = str(catalogue.find(data.set)) if data.set else folder
-        of_table = str(data.columns[-1]) if data.columns else cls.column
-        return cls(name, config, folder, of_table)
+        return cls(name, config, folder, cls.column)
 
     @property
     def mixed(self) -> bool:
         return self.config.augment.mixup > 0
+
+    def in_column(self, name: str) -> "Field":
+        return replace(self, of_table=name)
 
     # One picture
 

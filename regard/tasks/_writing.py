@@ -85,8 +85,11 @@ def read_pairs(
     report: Report,
 ) -> Iterator[Example]:
     """The rows of a part's files, which are tables, or have a line for each value."""
+    columns = columns_of(data, fields)
+    held = frozenset(n for n, field in enumerate(fields) if field.on_disk)
+    how = {"held": held, **data.layout}
     for paths in pairs.sources(data.paths(part)):
-        for line, cells in parallel(paths, columns_of(data, fields), policy, report, **data.layout):
+        for line, cells in parallel(paths, columns, policy, report, **how):
             values = tuple(
                 parsed_cell(field, cell, paths[0], line, policy, report)
                 for field, cell in zip(fields, cells, strict=True)

@@ -105,7 +105,7 @@ class Pairs(Plan):
 def plan(config: Config) -> Pairs:
     """Two fields; two texts learn one vocabulary."""
     source = chosen_field(SIDES[0], config.source, config)
-    target = chosen_field(SIDES[1], config.target, config)
+    target = chosen_field(SIDES[1], config.target, config, 1)
     usual = columns_of(replace(config.data, columns=()), (source, target))
     fields = {str(name): field for name, field in zip(usual, (source, target), strict=True)}
     answers = config.evaluation.answers
