@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard import front
 from regard.data.readers import Policy, Report
 from regard.fields import image
 from regard.tasks import parsed_cell
@@ -67,6 +68,35 @@ def test_each_is_read_or_reported_with_its_path(folder: Path, tally: Tally):
         if case.sound is not None:
             assert (case.name in by_name) == case.sound, case.name
     tally("hostile pictures: read, or reported with their path, in 500 MB", len(every))
+
+
+def test_a_run_goes_on(folder: Path, tmp_path: Path):
+    """All of them in a folder of classes, with data.on_bad_line = "skip"."""
+    made = front.train(
+        {
+            "task": "classify",
+            "data": {"folder": str(folder.parent), "train": [folder.name], "on_bad_line": "skip"},
+            "held_out": {"validation": 0.0, "stratified": False},
+            "source": {"kind": "image", "size": [16]},
+            "model": {
+                "dim": 4,
+                "input": {"kind": "cnn", "stem": 2, "widths": [4], "groups": 2},
+                "encoder": {"kind": "none"},
+                "head": {"pooling": "mean"},
+            },
+            "train": {"updates": 1, "threads": 1},
+        },
+        to=tmp_path / "run",
+    )
+    everything = (tmp_path / "run" / "data.json").read_text()
+    passed, report = read(folder)
+    for found in report.findings.values():
+        assert all(each.excerpt in everything for each in found)
+    inputs = sorted(str(path) for path in folder.glob("*/*"))
+    said = dict(zip(inputs, made.predictions(inputs), strict=True))
+    assert {path for path, each in said.items() if each.status == "ok"} == {*passed}
+    for path, each in said.items():
+        assert each.status == "ok" or (each.problem and path in each.problem)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to ask for memory")
