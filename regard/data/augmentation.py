@@ -4,8 +4,7 @@
                             zoom, flip, part of the picture; between pixels, bilinear
 
 Everything is computed for a whole batch at once. A picture is varied in the same way whatever
-others are in its batch; mixup alone reads a second one, the next of the batch (or, where a batch is
-divided among threads, of its part of it).
+others are computed with it; mixup reads a second one, the next of the batch as it was planned.
 """
 
 import math

@@ -32,6 +32,9 @@ class Draw:
     """The number of the batch in its epoch."""
     learning: bool = False
     """Whether a model learns from the batch: pictures and sounds are varied then alone."""
+    others: tuple[int, ...] = ()
+    """For each example, the one that follows it in the whole batch, the first one after the last:
+    what it may be mixed with, whatever part of the batch is made."""
 
     def random(self, example: int) -> np.random.Generator:
         """For the example of this number, in whatever part of the batch it is."""
@@ -151,8 +154,10 @@ class Batches:
         batches = self.epoch(position.epoch)
         if position.index >= len(batches):
             raise UserError(f"{position}: the data has {len(batches):,} batches in that epoch")
-        draw = Draw(self._seed, position.epoch, position.index, learning=True)
-        return self._collate(batches[position.index][rows].tolist(), draw)
+        whole = batches[position.index]
+        others = tuple(np.roll(whole, -1)[rows].tolist())
+        draw = Draw(self._seed, position.epoch, position.index, learning=True, others=others)
+        return self._collate(whole[rows].tolist(), draw)
 
     def after(self, position: Position) -> Position:
         """The position that follows."""

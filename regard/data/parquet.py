@@ -46,14 +46,28 @@ def names(path: Path) -> list[str]:
     return found
 
 
+def _check(path: Path, name: str) -> None:
+    if name not in names(path):
+        raise UserError(
+            f"{path}: there is no column “{name}”; there are: {', '.join(names(path))}; say by "
+            "data.columns which are meant"
+        )
+
+
+def has_bytes(path: Path, column: str) -> bool:
+    """Whether a column is of bytes, or of structures that have them."""
+    from pyarrow import types
+
+    kind = _file(path).schema_arrow.field(column).type
+    if types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        kind = kind.field("bytes").type
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
 def labels(path: Path, label: str, column: str) -> Iterator[str]:
     """The label of each row."""
     for name in (label, column):
-        if name not in names(path):
-            raise UserError(
-                f"{path}: there is no column “{name}”; there are: {', '.join(names(path))}; say by "
-                "data.columns which are meant"
-            )
+        _check(path, name)
     called = _called(path, label)
     for batch in _file(path).iter_batches(columns=[label]):
         for number, value in enumerate(batch.column(0).to_pylist()):
@@ -89,6 +103,7 @@ def _called(path: Path, label: str) -> list[str]:
 
 def cell(path: Path, column: str, number: int) -> bytes:
     """The bytes of a row, counted from 0."""
+    _check(path, column)
     file = _file(path)
     counts = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     ends = [*accumulate(counts)]

@@ -6,9 +6,10 @@ picture's size is read from its header before memory is taken for it. What is wr
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,12 @@ Resampling = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 Background = Literal["white", "black"]
 LARGE = 1 << 24
 """Pixels above which a picture is halved first, as often as it stays twice as large as wanted."""
+STRIP = 1 << 20
+"""Pixels of a large picture that are converted together."""
+MEMORY, BYTES = 250_000_000, 5
+"""Bytes that decoding may take: so many, or so many for each pixel that is allowed."""
+LONG = 16
+"""Of a picture that is longer than wanted by more than this factor, "crop" reads the middle."""
 ORIENTATION = 0x0112
 """The EXIF tag that says how a camera was held."""
 TURNS = {
@@ -64,7 +71,38 @@ def opened(data: bytes, most: int) -> Image.Image:
     width, height = image.size
     if width * height > most:
         raise ValueError(f"more than {most:,} pixels")
+    allowed = max(MEMORY, BYTES * most)
+    if len(data) + _needed(image) > allowed:
+        raise ValueError(f"decoding it takes more than {allowed // 10**6:,} MB")
     return image
+
+
+def _needed(image: Image.Image) -> int:
+    """Bytes that a decoder takes: the picture, and what its format asks for beside it."""
+    pixels = image.width * image.height
+    found = pixels * (2 if image.mode.startswith("I;16") else 1 if image.mode in "1LP" else 4)
+    match image.format:
+        case "WEBP":  # two canvases and the frame
+            return found + 12 * pixels
+        case "PPM":
+            return 2 * found
+        case "TIFF":
+            return found + _strip(image)
+        case "JPEG" | "MPO" if "progressive" in image.info:  # all coefficients, of two bytes
+            parts = [int(part[1] * part[2]) for part in getattr(image, "layer", ())]
+            return 2 * pixels * sum(parts) // max([*parts, 1])
+    return found
+
+
+def _strip(image: Image.Image) -> int:
+    """Bytes of the part of a TIFF file that is decoded at once: a strip of rows, or a tile."""
+    tags = getattr(image, "tag_v2", {})
+    try:
+        rows = min(int(tags.get(278, image.height)), image.height)
+        area = int(tags.get(322, image.width)) * int(tags.get(323, rows))
+        return area * sum(map(int, tags.get(258, (8,)))) // 8
+    except (TypeError, ValueError):
+        raise ValueError("the picture's header is damaged") from None
 
 
 def check(data: bytes, most: int) -> None:
@@ -72,15 +110,15 @@ def check(data: bytes, most: int) -> None:
     small(data, most)
 
 
-def small(data: bytes, most: int) -> tuple[Image.Image, tuple[int, int]]:
+def small(data: bytes, most: int) -> tuple[Image.Image, tuple[int, int], int]:
     """A picture that is decoded to its end, JPEG at an eighth of its size, which reads all of its
-    data, too; and its height and width."""
+    data, too; its height and width; and how it is to be turned."""
     image = opened(data, most)
-    size = image.height, image.width
+    size, turn = (image.height, image.width), orientation(image)
     if image.format in ("JPEG", "MPO"):  # the latter has several of the former
         image.draft(None, (max(1, image.width // 8), max(1, image.height // 8)))
     _load(image)
-    return image, size
+    return image, size, turn
 
 
 def _load(image: Image.Image) -> None:
@@ -98,12 +136,14 @@ def _load(image: Image.Image) -> None:
 def decoded(data: bytes, form: Form, most: int) -> Pixels:
     """The first frame of a picture, upright as its EXIF data says, in the form that is wanted."""
     image = opened(data, most)
-    turn = _orientation(image)
+    turn = orientation(image)
+    if (by := _halved(image.size, form)) > 1 and image.format in ("JPEG", "MPO"):
+        image.draft(None, (image.width // by, image.height // by))
     _load(image)
     return shaped(image, form, turn)
 
 
-def _orientation(image: Image.Image) -> int:
+def orientation(image: Image.Image) -> int:
     """1 for a picture that is upright, or says nothing that can be read."""
     try:
         found = image.getexif().get(ORIENTATION, 1)
@@ -114,27 +154,72 @@ def _orientation(image: Image.Image) -> int:
 
 def shaped(image: Image.Image, form: Form, turn: int = 1) -> Pixels:
     """A decoded picture in the form that is wanted."""
-    least = 2 * max(form.height, form.width)
-    while image.width * image.height > LARGE and min(image.size) >= 2 * least and _plain(image):
-        image = image.reduce(2)
-    image = _coloured(image, form)
-    if turn in TURNS:
-        image = image.transpose(TURNS[turn])
-    image = _resized(image, form)
-    found = np.asarray(image, np.uint8)
+    found = np.asarray(_resized(upright(image, form, turn), form), np.uint8)
     return found[:, :, None] if found.ndim == 2 else found
 
 
-def _plain(image: Image.Image) -> bool:
-    """Whether neighbours can be averaged: not where numbers stand for colours."""
-    return image.mode in ("L", "LA", "RGB", "RGBA", "CMYK", "YCbCr")
+def upright(image: Image.Image, form: Form, turn: int = 1) -> Image.Image:
+    """A decoded picture with the channels that are wanted, turned upright; of a large one no more
+    than is needed, in as little memory as may be."""
+    box = _middle(image.size, form, turn)
+    if box is not None:
+        image = image.crop(box)
+    unit = image.mode == "F" and all(_unit(strip) for _, strip in _strips(image, 1))
+    if image.width * image.height <= LARGE:
+        image = _coloured(image, form, unit)
+    else:
+        image = _smaller(image, form, unit)
+    return image.transpose(TURNS[turn]) if turn in TURNS else image
 
 
-def _coloured(image: Image.Image, form: Form) -> Image.Image:
+def _halved(size: tuple[int, int], form: Form) -> int:
+    """By what a large picture is divided, so that it is still twice as large as wanted."""
+    (width, height), by = size, 1
+    least = 4 * max(form.height, form.width)
+    while width * height > LARGE * by * by and min(size) >= least * by:
+        by *= 2
+    return by
+
+
+def _middle(size: tuple[int, int], form: Form, turn: int) -> tuple[int, int, int, int] | None:
+    """What "crop" reads of a picture that is far too long; nothing is said of others."""
+    if form.resize != "crop":
+        return None
+    (width, height), wanted = size, (form.width, form.height)
+    across, down = wanted[::-1] if turn >= 5 else wanted
+    most = [-(-height * across // down) * LONG, -(-width * down // across) * LONG]
+    if width <= most[0] and height <= most[1]:
+        return None
+    wide, high = min(width, most[0]), min(height, most[1])
+    left, top = (width - wide) // 2, (height - high) // 2
+    return left, top, left + wide, top + high
+
+
+def _strips(image: Image.Image, by: int) -> Iterator[tuple[int, Image.Image]]:
+    """Parts of a picture, and where they begin, at multiples of a number of rows."""
+    rows = max(1, STRIP // (image.width * by)) * by
+    for top in range(0, image.height, rows):
+        yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
+
+
+def _smaller(image: Image.Image, form: Form, unit: bool) -> Image.Image:
+    """The same as `_coloured`, strip by strip, and each of them smaller."""
+    by = _halved(image.size, form)
+    made = Image.new(_mode(form), (-(-image.width // by), -(-image.height // by)))
+    for top, strip in _strips(image, by):
+        made.paste(_coloured(strip, form, unit).reduce(by), (0, top // by))
+    return made
+
+
+def _mode(form: Form) -> str:
+    return "L" if form.channels == 1 else "RGB"
+
+
+def _coloured(image: Image.Image, form: Form, unit: bool = False) -> Image.Image:
     """Eight bits a channel, of the channels that are wanted, nothing transparent."""
-    mode = "L" if form.channels == 1 else "RGB"
+    mode = _mode(form)
     if image.mode == "F" or image.mode.startswith("I"):
-        image = _eight_bits(image)
+        image = _eight_bits(image, unit)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         behind = Image.new("RGBA", image.size, form.background)
@@ -144,15 +229,21 @@ def _coloured(image: Image.Image, form: Form) -> Image.Image:
     return image if image.mode == mode else image.convert(mode)
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
+def _finite(image: Image.Image) -> NDArray[np.float32]:
+    return np.nan_to_num(np.asarray(image, np.float32), posinf=0, neginf=0)
+
+
+def _unit(image: Image.Image) -> bool:
+    return bool(_finite(image).max(initial=0) <= 1)
+
+
+def _eight_bits(image: Image.Image, unit: bool) -> Image.Image:
     """Of 16 bits the upper eight; real numbers are from 0 to 1, or else from 0 to 255."""
-    values = np.asarray(image)
+    found: NDArray[Any]
     if image.mode == "F":
-        values = np.nan_to_num(values.astype(np.float32), posinf=0, neginf=0)
-        unit = values.size and values.max() <= 1
-        found = np.clip(values * (255 if unit else 1), 0, 255).round()
+        found = np.clip(_finite(image) * (255 if unit else 1), 0, 255).round()
     else:
-        found = np.clip(values.astype(np.int64), 0, 65535) >> 8
+        found = np.clip(np.asarray(image).astype(np.int64), 0, 65535) >> 8
     return Image.fromarray(found.astype(np.uint8))
 
 

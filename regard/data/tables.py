@@ -48,6 +48,8 @@ class Layout:
     header: bool = False
     """Whether the first line names them."""
     delimiter: str = "auto"
+    held: frozenset[int] = frozenset()
+    """Which of the columns are files: in Parquet, those that have bytes become places of these."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,6 +107,7 @@ def parallel(
     *,
     header: bool = False,
     delimiter: str = "auto",
+    held: frozenset[int] = frozenset(),
 ) -> Iterator[Row]:
     """Rows of `len(columns)` fields, with the number of the line on which each begins.
 
@@ -115,7 +118,7 @@ def parallel(
     for path in paths:
         check(path)
     broken: Broken = {}
-    layout = Layout(columns=columns, header=header, delimiter=delimiter)
+    layout = Layout(columns=columns, header=header, delimiter=delimiter, held=held)
     kinds = {suffix(path) for path in paths} & {*TABLES}
     rows: Iterable[Row]
     if kinds and len(paths) > 1:
@@ -155,11 +158,14 @@ def _one(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
 
 
 def _parquet(path: Path, layout: Layout, broken: Broken) -> Iterator[Row]:
-    """Rows of Parquet, counted from 1."""
+    """Rows of Parquet, counted from 1; a file inside is called "pairs.parquet#0"."""
     names = parquet.names(path)
     columns = tuple(names[n] for n in replace(layout, header=True).places(path, names))
-    for number, record in enumerate(parquet.records(path, columns), 1):
-        found = _values(columns, record)
+    inside = {columns[n] for n in layout.held if parquet.has_bytes(path, columns[n])}
+    read = [name for name in columns if name not in inside] or columns
+    for number, record in enumerate(parquet.records(path, read), 1):
+        place = f"{path.name}#{number - 1}"
+        found = _values(columns, record | dict.fromkeys(inside, place))
         if isinstance(found, str):
             broken[number] = Finding(path, number, found, excerpt(str(record)))
             found = ("",) * len(columns)

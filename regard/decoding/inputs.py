@@ -71,4 +71,5 @@ def parsed_cell(
         if policy.broken == "refuse":
             raise UserError(str(found)) from None
         report.add(found)
+        report.used -= 1  # the reader of the table has counted it
         return None

@@ -14,7 +14,7 @@ from regard.data.batching import Batches, Draw, Lengths
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.examples.preparation import STORE, Fields
-from regard.fields import Row
+from regard.fields import Array, Row
 from regard.types import Batch
 
 Rows = Sequence[Row] | Store
@@ -66,7 +66,7 @@ class Stored:
         mixed, if they are."""
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
-            return change(collate(self.fields, [self.store[n] for n in ids], ids, draw))
+            return change(learnt(self.fields, self._rows, ids, draw))
 
         lengths = self.lengths
         if not by_length:
@@ -76,12 +76,15 @@ class Stored:
             mixed = mixture.load(self._place, len(self), data.weights, data.temperature)
         return Batches(lengths, make, config, seed, mixed)
 
+    def _rows(self, ids: Sequence[int]) -> list[Row]:
+        return [self.store[n] for n in ids]
+
     def planned(self, config: batching.Config) -> list[NDArray[np.int64]]:
         """Batches of all rows, by their numbers: those of like length together."""
         return batching.plan(self.lengths, config)
 
     def batch(self, ids: Sequence[int]) -> Batch:
-        return collate(self.fields, [self.store[n] for n in ids], ids)
+        return collate(self.fields, self._rows(ids), ids)
 
 
 EARLIER = {
@@ -101,7 +104,37 @@ def collate(
     draw: Draw = FIRST,
 ) -> Batch:
     """A batch of the rows of some fields."""
-    arrays = {n: a for field in fields for n, a in field.collate(rows, ids, draw).items()}
+    return _batch(fields, _arrays(fields, rows, ids, draw), ids)
+
+
+def learnt(
+    fields: Sequence[Any],
+    rows: Callable[[Sequence[int]], Sequence[Row]],
+    ids: Sequence[int],
+    draw: Draw,
+) -> Batch:
+    """A batch to learn from, of the rows with these numbers; where a field mixes them, each with
+    the one that follows it in the whole batch."""
+    if not any(field.mixed for field in fields):
+        return collate(fields, rows(ids), ids, draw)
+    every = [*dict.fromkeys([*ids, *draw.others])]
+    whole = _arrays(fields, rows(every), every, draw)
+    place = {number: n for n, number in enumerate(every)}
+    own, others = (
+        {name: array[[place[number] for number in some]] for name, array in whole.items()}
+        for some in (ids, draw.others)
+    )
+    changed = {n: a for field in fields for n, a in field.mix(own, others, ids, draw).items()}
+    return _batch(fields, own | changed, ids)
+
+
+def _arrays(
+    fields: Sequence[Any], rows: Sequence[Row], ids: Sequence[int], draw: Draw
+) -> dict[str, Array]:
+    return {n: a for field in fields for n, a in field.collate(rows, ids, draw).items()}
+
+
+def _batch(fields: Sequence[Any], arrays: dict[str, Array], ids: Sequence[int]) -> Batch:
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     targets = sum(field.targets(arrays) for field in fields)
     return Batch(tensors=tensors, ids=tuple(ids), targets=targets)

@@ -31,7 +31,7 @@ from regard.data.store import Column, Store, Writer
 from regard.errors import UserError
 from regard.examples.preparation import STORE, Fields, Plan
 from regard.examples.raw import BLOCK, Block
-from regard.examples.stored import collate
+from regard.examples.stored import learnt
 from regard.fields import Example, Flat, Row
 from regard.types import Batch
 
@@ -138,8 +138,7 @@ class Streamed:
         rows = _Rows(self, lengths, windows)
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
-            found = rows.of(ids)
-            return change(collate([*self.fields.values()], found, ids, draw))
+            return change(learnt([*self.fields.values()], rows.of, ids, draw))
 
         return Shuffled(planned, make, config, seed, windows)
 

@@ -81,8 +81,8 @@ class Field(ABC):
 
     @property
     def mixed(self) -> bool:
-        """Whether a batch to learn from mixes its examples: NAME_share says how much of each is its
-        own, and what is predicted must be mixed in the same way."""
+        """Whether a batch to learn from mixes its examples: what is predicted must be mixed in the
+        same way."""
         return False
 
     @property
@@ -95,6 +95,10 @@ class Field(ABC):
         """The field of a section of a recipe, which `config` is, for a task whose Config is `task`;
         only `readable` fields are made this way."""
         raise RecipeError(f"{name}.kind: this field is nothing that a task can choose to read")
+
+    def in_column(self, name: str) -> "Field":
+        """The same field, whose values are in the column of this name where a recipe says so."""
+        return self
 
     @abstractmethod
     def parse(self, text: str) -> Any:
@@ -241,6 +245,13 @@ class Field(ABC):
     @abstractmethod
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
         """The arrays of a batch: (B, …), masks True where something is real."""
+
+    def mix(
+        self, own: Mapping[str, Array], others: Mapping[str, Array], ids: Sequence[int], draw: Draw
+    ) -> dict[str, Array]:
+        """What becomes of the arrays of a batch, or is added to them, where a field mixes each
+        example with another one."""
+        return {}
 
     def targets(self, arrays: Mapping[str, Any]) -> int:
         """How many targets of the loss the arrays of a batch have, where it is predicted."""

@@ -73,7 +73,10 @@ class Field(Base):
         folder = data.folder
         with suppress(UserError):  # who reads the data says so
             folder = str(catalogue.find(data.set)) if data.set else folder
-        return cls(name, config, folder, str(data.columns[0]) if data.columns else cls.column)
+        return cls(name, config, folder, cls.column)
+
+    def in_column(self, name: str) -> "Field":
+        return replace(self, of_table=name)
 
     # One sound
 
@@ -130,7 +133,12 @@ class Field(Base):
         return media.labelled(paths, columns, policy, report, **how)
 
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
-        return checks.check(parts, self.recorded, self.config.features)
+        return checks.check(parts, self.recorded, self._digest, self.config.features)
+
+    def _digest(self, place: str) -> str | None:
+        with suppress(ValueError, UserError):
+            return self.content(place)
+        return None
 
     def seconds(self, row: Row) -> float:
         return len(row[self.name]) / self.config.features.rate

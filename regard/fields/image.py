@@ -118,7 +118,7 @@ class Standard:
 class Field(Base):
     """Pictures, stored as bytes of the size that a model reads: NAME (1, H, W, C). A batch has NAME
     (B, C, H, W), normalised, and where pictures are mixed NAME_share (B), how much of each is its
-    own; the rest is the next one's of the batch."""
+    own."""
 
     name: str
     config: Config
@@ -136,12 +136,14 @@ class Field(Base):
         folder = data.folder
         with suppress(UserError):  # who reads the data says so
             folder = str(catalogue.find(data.set)) if data.set else folder
-        of_table = str(data.columns[-1]) if data.columns else cls.column
-        return cls(name, config, folder, of_table)
+        return cls(name, config, folder, cls.column)
 
     @property
     def mixed(self) -> bool:
         return self.config.augment.mixup > 0
+
+    def in_column(self, name: str) -> "Field":
+        return replace(self, of_table=name)
 
     # One picture
 
@@ -215,16 +217,21 @@ class Field(Base):
     def check(self, parts: Sequence[Part], base: Path | None = None) -> Iterator[Finding]:
         """Pictures that are there twice, exactly or nearly, and small ones."""
         form = self.config.form
-        return checks.check(parts, self._glimpse, (form.height, form.width))
+        return checks.check(parts, self._glimpse, self._digest, (form.height, form.width))
+
+    def _digest(self, place: str) -> str | None:
+        with suppress(ValueError, UserError):
+            return self.content(place)
+        return None
 
     def _glimpse(self, place: str) -> checks.Glimpse | None:
         with suppress(ValueError, UserError):
             if (inside := _in_idx(place)) is not None:
                 found = idx.image(*inside)
-                image, size = Image.fromarray(found), (found.shape[0], found.shape[1])
+                image, size, turn = Image.fromarray(found), (found.shape[0], found.shape[1]), 1
             else:
-                image, size = pictures.small(self._bytes(place), self.config.max_pixels)
-            return checks.glimpse(image, size, self.content(place))
+                image, size, turn = pictures.small(self._bytes(place), self.config.max_pixels)
+            return checks.glimpse(image, size, turn)
         return None
 
     # Those of all
@@ -320,14 +327,17 @@ class Field(Base):
         if draw.learning and vary.varies:
             drawn = draw.uniform(ids, augmentation.DRAWS)
             pixels = augmentation.varied(pixels, drawn, vary)
-        found = self.standard.apply(pixels)
-        if not (draw.learning and vary.mixup):
-            return {self.name: found}
-        share = [draw.random(n).beta(vary.mixup, vary.mixup) for n in ids]
-        own = np.array(share, np.float32)
-        by = own[:, None, None, None]
-        mixed = found * by + np.roll(found, -1, 0) * (1 - by)
-        return {self.name: mixed, f"{self.name}_share": own}
+        return {self.name: self.standard.apply(pixels)}
+
+    def mix(
+        self, own: Mapping[str, Array], others: Mapping[str, Array], ids: Sequence[int], draw: Draw
+    ) -> dict[str, Array]:
+        """λ x + (1 − λ) x′; NAME_share (B) is λ."""
+        alpha = self.config.augment.mixup
+        share = np.array([draw.random(n).beta(alpha, alpha) for n in ids], np.float32)
+        by = share[:, None, None, None]
+        mixed = own[self.name] * by + others[self.name] * (1 - by)
+        return {self.name: mixed, f"{self.name}_share": share}
 
     def as_png(self, row: Row) -> bytes:
         pixels = np.asarray(row[self.name])[0]

@@ -162,6 +162,12 @@ class Field(Named):
         known = {name: n for n, name in enumerate(self.labels.names, 1)}
         return [{self.name: [known.get(name, 0) for name in value]} for value in values]
 
+    def mix(
+        self, own: Mapping[str, Array], others: Mapping[str, Array], ids: Sequence[int], draw: Draw
+    ) -> dict[str, Array]:
+        """NAME_other (B): the labels of the others."""
+        return {f"{self.name}_other": others[self.name]}
+
     def targets(self, arrays: Mapping[str, Any]) -> int:
         return len(arrays[self.name])
 

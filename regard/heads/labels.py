@@ -36,10 +36,12 @@ class Config:
     ‖W‖²; 0: by chance. For parts that are pretrained."""
 
 
-def mixed(labels: Int[Tensor, "B"], share: Float[Tensor, "B"], count: int) -> Float[Tensor, "B C"]:
-    """λ y + (1 − λ) y′: the probabilities of labels where each example is mixed with the next."""
-    truth = F.one_hot(labels, count).to(share.dtype)
-    return truth * share[:, None] + truth.roll(-1, 0) * (1 - share[:, None])
+def mixed(
+    labels: Int[Tensor, "B"], others: Int[Tensor, "B"], share: Float[Tensor, "B"], count: int
+) -> Float[Tensor, "B C"]:
+    """λ y + (1 − λ) y′: the probabilities of labels where each example is mixed with another."""
+    own, other = (F.one_hot(each, count).to(share.dtype) for each in (labels, others))
+    return own * share[:, None] + other * (1 - share[:, None])
 
 
 class Head(nn.Module):

@@ -90,7 +90,7 @@ def opened(paths: Sequence[Path]) -> tuple[list[tuple[int, int]], bool, int]:
     sizes, grey = list[tuple[int, int]](), True
     for path in paths:
         with suppress(ValueError):
-            image, size = pictures.small(media.contents(str(path), 10 * MOST), MOST)
+            image, size, _ = pictures.small(media.contents(str(path), 10 * MOST), MOST)
             sizes.append(size)
             grey = grey and image.mode in ("1", "L", "I", "I;16", "F")
     return sizes, grey, len(paths) - len(sizes)

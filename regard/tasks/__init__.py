@@ -34,6 +34,7 @@ from regard.tasks._checks import (
     check_read_positions as check_read_positions,
     check_search as check_search,
     check_spelling as check_spelling,
+    check_unmixed as check_unmixed,
     check_written as check_written,
 )
 from regard.types import Batch, Batches, Carry, Sizes, Terms
@@ -258,10 +259,12 @@ def sizes_of(fields: Fields, reads: str = "", writes: str = "", shared: bool = F
     return Sizes(sizes, reads, writes, shared, hashes)
 
 
-def chosen_field(name: str, part: Part, task: Any) -> Field:
-    """What a task reads, where a section of the recipe chooses it."""
+def chosen_field(name: str, part: Part, task: Any, column: int = 0) -> Field:
+    """What a task reads, where a section of the recipe chooses it; `column` says which of
+    data.columns is its own."""
     made: Field = module("fields", part.kind).Field.of(name, part.config, task)
-    return made
+    columns = task.data.columns
+    return made.in_column(str(columns[column])) if columns else made
 
 
 def check_texts(name: str, texts: Sequence[Any]) -> None:

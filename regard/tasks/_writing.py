@@ -27,6 +27,7 @@ from regard.tasks import (
     FolderTask,
     Prediction,
     check_positions,
+    check_unmixed,
     check_written,
     chosen_field,
     parsed_cell,
@@ -39,6 +40,7 @@ from regard.types import Batch, Carry, Terms
 def check_described(recipe: Recipe, what: str) -> None:
     """Refuse what cannot be learnt of files, such as sounds, with a text each."""
     config, model = recipe.task, recipe.model
+    check_unmixed({"source": chosen_field("source", config.source, config)})
     if config.data.columns and len(config.data.columns) != 2:
         raise RecipeError(
             f"data.columns: the {what}'s and the text's are wanted, not {len(config.data.columns)}"
@@ -83,8 +85,11 @@ def read_pairs(
     report: Report,
 ) -> Iterator[Example]:
     """The rows of a part's files, which are tables, or have a line for each value."""
+    columns = columns_of(data, fields)
+    held = frozenset(n for n, field in enumerate(fields) if field.on_disk)
+    how = {"held": held, **data.layout}
     for paths in pairs.sources(data.paths(part)):
-        for line, cells in parallel(paths, columns_of(data, fields), policy, report, **data.layout):
+        for line, cells in parallel(paths, columns, policy, report, **how):
             values = tuple(
                 parsed_cell(field, cell, paths[0], line, policy, report)
                 for field, cell in zip(fields, cells, strict=True)

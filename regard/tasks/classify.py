@@ -83,7 +83,7 @@ def check(recipe: Recipe) -> None:
     check_head(recipe, "labels")
     check_counting(recipe, config.labels.kind)
     check_spelling(recipe)
-    source = chosen_field("source", config.source, config)
+    source = chosen_field("source", config.source, config, 1)
     if source.mixed and config.labels.kind == "several":
         raise RecipeError("source.augment.mixup: it is for labels.kind = 'one'")
     longest = config.data.max_length
@@ -93,7 +93,7 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Texts (or what else has labels) and labels, as a table has them."""
-    source = chosen_field("source", config.source, config)
+    source = chosen_field("source", config.source, config, 1)
     fields = {source.column: source, "label": labels.Field("labels", config.labels)}
     read = partial(_read, config, source)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
@@ -138,7 +138,9 @@ class Task(FolderTask):
     def _targets(self, batch: Batch) -> torch.Tensor:
         """Labels; where pictures are mixed, the probabilities of both labels."""
         truth, share = batch["labels"], batch.tensors.get(f"{self.source.name}_share")
-        return truth if share is None else mixed(truth, share, len(self.names))
+        if share is None:
+            return truth
+        return mixed(truth, batch["labels_other"], share, len(self.names))
 
     def _logits(self, model: Model, rows: Rows, batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""

@@ -22,7 +22,15 @@ from regard.metrics import Direction, Score, retrieval
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
-from regard.tasks import FolderTask, Prediction, check_head, chosen_field, read_positions, sizes_of
+from regard.tasks import (
+    FolderTask,
+    Prediction,
+    check_head,
+    check_unmixed,
+    chosen_field,
+    read_positions,
+    sizes_of,
+)
 from regard.tasks._writing import columns_of, read_pairs
 from regard.types import Batch, Batches, Carry, Terms
 
@@ -71,6 +79,8 @@ def check(recipe: Recipe) -> None:
     if (columns := len(config.data.columns)) not in (0, 2):
         raise RecipeError(f"data.columns: the source's and the target's are wanted, not {columns}")
     check_head(recipe, "pairs")
+    sides = zip(SIDES, (config.source, config.target), strict=True)
+    check_unmixed({side: chosen_field(side, part, config) for side, part in sides})
     config.held_out.check(config.data)
     pairs.check_files(config.data)
 
@@ -95,7 +105,7 @@ class Pairs(Plan):
 def plan(config: Config) -> Pairs:
     """Two fields; two texts learn one vocabulary."""
     source = chosen_field(SIDES[0], config.source, config)
-    target = chosen_field(SIDES[1], config.target, config)
+    target = chosen_field(SIDES[1], config.target, config, 1)
     usual = columns_of(replace(config.data, columns=()), (source, target))
     fields = {str(name): field for name, field in zip(usual, (source, target), strict=True)}
     answers = config.evaluation.answers

@@ -307,6 +307,7 @@ def demo(
       regard demo --languages en-fr --to runs/french
       regard demo --task transcribe
       regard demo --task caption
+      regard demo --task contrast
 
     Args:
         task: Translate the sentences of a phrasebook, transcribe a code of tones and chirps,

@@ -252,3 +252,26 @@ def test_a_picture_that_is_broken_is_reported(data: Path, tmp_path: Path):
         front.load(tmp_path / "run", choices=[])
     assert json.loads((tmp_path / "run" / "data.json").read_text())["used"] == 16
     assert isinstance(made.run, Run)
+
+
+@pytest.mark.parametrize("base", [CAPTION, CONTRAST])
+def test_pictures_and_texts_in_parquet(base: dict[str, Any], data: Path, tmp_path: Path):
+    """The pictures' bytes in a column of any name; a row that is broken has its number."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    for part in COUNTS:
+        rows = [line.split("\t") for line in (data / f"{part}.tsv").read_text().splitlines()]
+        cells = [{"bytes": (data / name).read_bytes(), "path": name} for name, _ in rows]
+        cells += [{"bytes": b"no picture", "path": "odd.png"}] * (part == "train")
+        texts = [text for _, text in rows] + ["odd"] * (part == "train")
+        table = pyarrow.table({"said": texts, "seen": cells})
+        parquet.write_table(table, tmp_path / f"{part}.parquet")
+    files: dict[str, Any] = {part: [f"{part}.parquet"] for part in COUNTS}
+    files |= {"columns": ["seen", "said"], "on_bad_line": "skip"}
+    made = front.train(recipe(base, tmp_path, data=files), to=tmp_path / "run")
+    assert len(_task(made)._stored("train")) == COUNTS["train"]
+    kept = (tmp_path / "run" / "data.json").read_text()
+    assert f"train.parquet#{COUNTS['train']}" in kept and "not a picture" in kept
+    assert [each.status for each in made.predictions([f"{tmp_path}/test.parquet#1"])] == ["ok"]
+    assert made.evaluate("test")[1]

@@ -1,6 +1,7 @@
 """Pictures that are classified: every form of data, every verb, and what is broken."""
 
 import gzip
+import itertools
 import json
 from io import BytesIO
 from pathlib import Path
@@ -20,7 +21,7 @@ from regard.inspect import report
 from regard.inspect.images import rollout
 from regard.recipe import config
 from regard.runs import Run
-from regard.types import Batch
+from regard.types import Position
 
 COUNT = {"train": 48, "test": 12}
 
@@ -204,19 +205,36 @@ def test_a_kill_and_a_resume_change_nothing(folder: Path):
 
 
 def test_mixed_pictures_have_mixed_labels(folder: Path):
-    made = front.train(recipe(source={"augment": {"mixup": 0.5}}, train={"updates": 1}), to="run")
+    """Each with the next of the whole batch, however the batch is divided."""
+    vary = {"shift": 0.2, "mixup": 0.5}
+    made = front.train(recipe(source={"augment": vary}, train={"updates": 1}), to="run")
     task: Any = made.task
-    stored = task._stored("train")
-    field = task.source
-    rows = [stored.store[n] for n in range(4)]
-    plain = field.collate(rows, range(4), Draw(1))["source"]
-    mixed = field.collate(rows, range(4), Draw(1, learning=True))
-    share = mixed["source_share"]
-    wanted = plain[1] * share[1] + plain[2] * (1 - share[1])
-    np.testing.assert_allclose(mixed["source"][1], wanted, atol=1e-5)
-    tensors = {"source_share": torch.tensor([0.75, 0.5]), "labels": torch.tensor([0, 1])}
-    batch = Batch(tensors=tensors, ids=(0, 1), targets=2)
-    assert task._targets(batch).tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    stored, batches, place = task._stored("train"), task.batches(1), Position(3, 1)
+    whole = batches.at(place)
+    ids, count = [*whole.ids], len(whole)
+    rows = [stored.store[n] for n in ids]
+    plain = task.source.collate(rows, ids, Draw(1, 3, 1, learning=True))["source"]
+    share, labels = whole["source_share"], [int(row["labels"][0]) - 1 for row in rows]
+    for n in range(count):
+        other = (n + 1) % count
+        wanted = plain[n] * float(share[n]) + plain[other] * (1 - float(share[n]))
+        np.testing.assert_allclose(whole["source"][n], wanted, atol=1e-5)
+        truth = torch.zeros(2).index_add_(
+            0, torch.tensor([labels[n], labels[other]]), torch.stack([share[n], 1 - share[n]])
+        )
+        torch.testing.assert_close(task._targets(whole)[n], truth)
+    for cuts in ([0, 1, count], [0, 3, 4, count], [*range(count + 1)]):
+        parts = [batches.at(place, slice(*ends)) for ends in itertools.pairwise(cuts)]
+        for name, tensor in whole.tensors.items():
+            assert torch.equal(torch.cat([part[name] for part in parts]), tensor), name
+
+
+def test_mixup_is_refused_where_texts_are_learnt(folder: Path):
+    pairs = {"train": ["train.tsv"], "columns": ["image", "text"]}
+    for task in ("caption", "contrast"):
+        table = {"task": task, "data": pairs, "source": {"augment": {"mixup": 0.3}}}
+        with pytest.raises(RecipeError, match=r"source\.augment\.mixup: .* for classify alone"):
+            config.from_table(table)
 
 
 def test_the_doctor_sees_copies_leaks_and_small_pictures(folder: Path):

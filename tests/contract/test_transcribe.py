@@ -160,6 +160,55 @@ def test_the_doctor_listens(data: Path):
     assert found["audio.leaked"].severity == "error"
 
 
+def in_parquet(path: Path, **columns: list[Any]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path)
+
+
+def test_sounds_in_parquet(data: Path, tmp_path: Path):
+    """Beside a text or a label, in columns of any name: what a table of paths would give."""
+    rows = [line.split("\t") for line in (data / "train.tsv").read_text().splitlines()]
+    sounds = [(data / name).read_bytes() for name, _ in rows]
+    said = [text for _, text in rows]
+    in_parquet(tmp_path / "train.parquet", said=said, clip=[{"bytes": x} for x in sounds])
+    short = {"updates": 1, "validate_every": 1, "save_every": 1, "threads": 1}
+    packed = trained(
+        tmp_path,
+        tmp_path / "packed",
+        data={
+            "train": ["train.parquet"],
+            "validation": [],
+            "test": [],
+            "columns": ["clip", "said"],
+        },
+        train=short,
+        held_out={"validation": 0.1, "test": 0.0},
+    )
+    inputs = [f"{tmp_path}/train.parquet#3", str(data / rows[3][0])]
+    one, other = packed.predictions(inputs)
+    assert one.status == other.status == "ok" and one.score == other.score
+    names = ["ab"[n % 2] for n in range(len(sounds))]
+    in_parquet(tmp_path / "labelled.parquet", kind=names, clip=sounds)
+    table = {
+        "task": "classify",
+        "data": {
+            "folder": str(tmp_path),
+            "train": ["labelled.parquet"],
+            "columns": ["kind", "clip"],
+        },
+        "source": {"kind": "audio", "features": {"rate": 8000, "mels": 8}},
+        "model": {"dim": 8, "input": {"kind": "mel", "channels": 3}, "encoder": {"kind": "bag"}},
+        "train": {"updates": 1, "threads": 1},
+    }
+    made = front.train(table, to=tmp_path / "classified")
+    [found] = made.predictions([f"{tmp_path}/labelled.parquet#0"])
+    assert found.text in "ab"
+    with pytest.raises(UserError, match="no column “none”"):
+        front.train({**table, "data": {**table["data"], "columns": ["none", "clip"]}}, to=None)
+
+
 def test_classify_hears(data: Path, tmp_path: Path):
     """High or low: a label for each sound."""
     random = np.random.default_rng(1)

@@ -4,6 +4,7 @@ import random
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -155,10 +156,40 @@ MAKERS: list[Callable[[random.Random], tuple[bytes, Verdict]]] = [
 ]  # fmt: skip
 
 
+SIDE = 7000
+"""That of pictures with nearly as many pixels as are allowed: some kilobytes, all of one colour."""
+ONE_STRIP = {"form": "TIFF", "tiffinfo": {278: SIDE}, "compression": "tiff_lzw"}
+LARGE: list[tuple[str, Any, Verdict, dict[str, Any]]] = [
+    ("I;16", 999, True, {"form": "PNG"}),
+    ("P", 1, True, {"form": "PNG", "transparency": 0}),
+    ("F", 0.5, True, {"form": "TIFF", "compression": "tiff_adobe_deflate"}),
+    ("RGBA", (1, 2, 3, 9), True, {"form": "PNG"}),
+    ("LA", (1, 9), True, {"form": "PNG"}),
+    ("CMYK", (1, 2, 3, 9), True, {"form": "TIFF", "compression": "tiff_lzw"}),
+    ("CMYK", (1, 2, 3, 9), True, {"form": "JPEG"}),
+    ("I", 999, True, {"form": "TIFF", "compression": "tiff_lzw"}),
+    ("CMYK", (1, 2, 3, 9), False, {"form": "JPEG", "progressive": True}),
+    ("RGB", (1, 2, 3), False, {"form": "WEBP", "lossless": True, "method": 0}),
+    ("RGBA", (1, 2, 3, 9), False, ONE_STRIP),
+    ("P", 0, True, {"form": "GIF", "transparency": 0}),
+]  # fmt: skip
+"""Mode and colour, whether it may be decoded in the memory that there is, and how it is written."""
+
+
+def large(number: int) -> Case:
+    mode, colour, sound, options = LARGE[number]
+    image = Image.new(mode, (SIDE, SIDE), colour)
+    if mode == "P":
+        image.putpalette([1, 2, 3, 4, 5, 6])
+    return Case(f"large-{number:02}.png", packed(image, **options), sound)
+
+
+@cache
 def cases(count: int) -> list[Case]:
-    """The same ones every time."""
+    """The same ones every time; of large ones, which take seconds, as many as the others are
+    times all kinds."""
     found = []
     for n in range(count):
         dice, make = random.Random(n), MAKERS[n % len(MAKERS)]
         found.append(Case(f"{n:03}-{make.__name__}.{dice.choice(['png', 'jpg'])}", *make(dice)))
-    return found
+    return found + [large(n) for n in range(min(count // len(MAKERS), len(LARGE)))]

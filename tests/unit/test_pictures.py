@@ -1,12 +1,15 @@
 """Pictures of every mode become bytes of the size that is wanted; others are named defects."""
 
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from regard.checks import pictures as checks
+from regard.checks.sides import Part, Side
 from regard.data import pictures
 from regard.data.pictures import Form
 
@@ -101,6 +104,56 @@ def test_a_large_picture_is_halved_first():
     assert (found == 30).all()
 
 
+def left(data: bytes, form: Form) -> list[int]:
+    """The first row of pixels, and all of them are alike in their columns."""
+    found = pictures.decoded(data, form, MOST)
+    assert (found == found[:1]).all()
+    return [int(x) for x in found[0, :, 0]]
+
+
+@pytest.mark.parametrize("mode", ["I;16", "F", "P", "RGBA"])
+def test_a_large_picture_is_the_same_as_a_small_one(mode: str, monkeypatch: pytest.MonkeyPatch):
+    ends = {"I;16": (0x1200, 0xFE00), "F": (0.25, 1.0), "P": (0, 1)}
+    colours: Any = ends.get(mode, ((9, 9, 9, 0), (9, 9, 9, 255)))
+    image = Image.new(mode, (96, 90), colours[0])
+    image.paste(colours[1], (48, 0, 96, 90))
+    if mode == "P":
+        image.putpalette([10, 20, 30, 40, 50, 60])
+    options = {"transparency": 0} if mode == "P" else {}
+    data = packed(image, "TIFF" if mode == "F" else "PNG", **options)
+    small = left(data, COLOUR)
+    monkeypatch.setattr(pictures, "LARGE", 500)
+    monkeypatch.setattr(pictures, "STRIP", 700)
+    assert left(data, COLOUR) == small
+    monkeypatch.setattr(pictures, "LARGE", 48 * 45)  # it is halved once
+    assert left(data, COLOUR) == small
+
+
+def test_what_would_take_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pictures, "MEMORY", 47_000)
+    image = Image.new("RGB", (90, 90))
+    kinds: dict[str, dict[str, Any]] = {
+        "PNG": {}, "JPEG": {}, "TIFF": {"compression": "tiff_lzw", "tiffinfo": {278: 9}}
+    }  # fmt: skip
+    for form, options in kinds.items():
+        pictures.check(packed(image, form, **options), 9000)
+    kinds = {"WEBP": {}, "TIFF": {"compression": "tiff_lzw", "tiffinfo": {278: 90}}}
+    kinds["JPEG"] = {"progressive": True, "subsampling": 0}
+    for form, options in kinds.items():
+        with pytest.raises(ValueError, match="decoding it takes more than 0 MB"):
+            pictures.check(packed(image, form, **options), 9000)
+
+
+@pytest.mark.parametrize("resize", ["crop", "pad", "stretch"])
+@pytest.mark.parametrize("turn", [1, 6])
+def test_a_picture_that_is_far_too_long(resize: pictures.Resize, turn: int):
+    """The shorter side is not enlarged until memory ends."""
+    thread = Image.new("L", (1, 2_000_000), 7)
+    found = pictures.shaped(thread, Form(16, 24, 1, resize, "nearest"), turn)
+    assert found.shape == (16, 24, 1)
+    assert resize == "pad" or (found == 7).all()
+
+
 def test_defects_are_named():
     whole = packed(
         Image.fromarray(np.random.default_rng(1).integers(0, 255, (40, 40, 3), np.uint8))
@@ -121,3 +174,50 @@ def test_defects_are_named():
 def test_formats_that_run_other_programs_are_not_tried():
     with pytest.raises(ValueError, match="not a picture"):
         pictures.check(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", MOST)
+
+
+def test_a_hash_is_of_the_picture_as_it_is_seen():
+    """Sixteen bits are not all white, and a turned copy has the hash of what it shows."""
+    dice = np.random.default_rng(1)
+    shades = dice.integers(0, 256, (40, 60), np.uint8)
+    exif = Image.Exif()
+    exif[pictures.ORIENTATION] = 6
+    on_its_side = Image.fromarray(shades).transpose(Image.Transpose.ROTATE_90)
+    kinds = {
+        "plain": packed(Image.fromarray(shades)),
+        "deep": packed(Image.fromarray(shades.astype(np.uint16) * 257)),
+        "turned": packed(on_its_side, exif=exif.tobytes()),
+    }
+    seen = {name: checks.glimpse(*pictures.small(data, MOST)) for name, data in kinds.items()}
+    assert len({each.hash for each in seen.values()}) == 1
+    assert {(each.height, each.width) for each in seen.values()} == {(40, 60)}
+
+
+def part(name: Any, count: int) -> Part:
+    where = [(Path(f"{name}.tsv"), n + 1) for n in range(count)]
+    return Part(name, (Side("image", [f"{name}-{n}" for n in range(count)], where),))
+
+
+def test_copies_are_found_among_all_and_near_ones_among_those_that_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(checks, "COMPARED", 10)
+    dice = np.random.default_rng(1)
+
+    def look(place: str) -> checks.Glimpse:
+        small = dice.integers(0, 256, (16, 16), np.uint8)
+        if place.endswith("-0"):
+            small[:] = np.arange(16) * 9
+        return checks.glimpse(Image.fromarray(small), (3, 3))
+
+    copies = {"test-3": "train-28"}
+    parts = [part("train", 29), part("test", 5)]
+    by_code = {
+        each.code: each
+        for each in checks.check(parts, look, lambda place: copies.get(place, place), (9, 9))
+    }
+    assert "1 of 5 pictures (20 %) of data.test" in by_code["image.leaked"].what
+    assert by_code["image.leaked"].place == "test.tsv:4"
+    assert by_code["image.similar"].place == "test.tsv:1"
+    small = [e for e in checks.check(parts, look, str, (9, 9)) if e.code == "image.small"]
+    assert "10 of the 10 pictures that were looked at" in small[0].what
