@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from regard.errors import UserError
 
-LARGEST = 1 << 24
+LARGEST = 1 << 22
 """Bytes of a file."""
-MOST = 1 << 20
+MOST = 1 << 17
 """Pieces."""
 UNIGRAM, OF_TEXTS = 1, 1
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5

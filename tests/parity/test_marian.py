@@ -2,7 +2,6 @@
 
 import json
 import os
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from regard.model import Model  # noqa: E402
 from regard.recipe.parts import Part, module  # noqa: E402
 from regard.search import Request, greedy  # noqa: E402
 from regard.types import Batch  # noqa: E402
+from tests.sentencepieces import sentencepieces  # noqa: E402
 
 LENGTHS, T, LIMIT = (11, 7, 5), 13, 31
 SOURCE = 37
@@ -272,28 +272,6 @@ def test_a_run_translates(folder: Path, tmp_path: Path) -> None:
 
 
 # sentencepiece
-
-
-def message(*fields: tuple[int, Any]) -> bytes:
-    """Fields of Protocol Buffers, as sentencepiece writes them."""
-    found = b""
-    for number, value in fields:
-        if isinstance(value, float):
-            found += bytes([number << 3 | 5]) + struct.pack("<f", value)
-        elif isinstance(value, int):
-            found += bytes([number << 3, value])
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            found += bytes([number << 3 | 2]) + bytes([len(data)]) + data
-    return found
-
-
-def sentencepieces(pieces: dict[str, float]) -> bytes:
-    special = [message((1, name), (3, kind)) for name, kind in (("<unk>", 2), ("</s>", 3))]
-    own = [message((1, piece), (2, score)) for piece, score in pieces.items()]
-    trainer, normalizer = message((3, 1)), message((3, 1), (4, 1))
-    rows = [(1, each) for each in (*special, *own)]
-    return message(*rows, (2, trainer), (3, normalizer))
 
 
 def test_sentencepiece_files_are_read(tmp_path: Path) -> None:
