@@ -6,8 +6,9 @@ any of it is believed: where they are, how large they are, which tensors of whic
 
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,18 @@ TYPES = {"F64", "F32", "F16", "BF16"}
 LONG = re.compile(r"(?<=[:\s])[0-9]{21,}(?=[,\s}])")
 """A number that stands for none: the longest text is often said to have 10³⁰ tokens."""
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+def pickled_alone(where: str, names: Iterable[str]) -> str:
+    """What to do about a model that has pickled weights and no others; nothing if it has others."""
+    there = sorted(names)
+    pickled = [name for name in there if any(fnmatch(name, each) for each in PICKLED)]
+    if not pickled or any(fnmatch(name, "*.safetensors") for name in there):
+        return ""
+    return (
+        f"{where} has pickled weights alone ({pickled[0]}), which are never opened: have the "
+        "transformers library write it anew, with save_pretrained"
+    )
 
 
 class Folder:
@@ -80,13 +93,10 @@ class Folder:
         return Tensors({name: (path, shape) for name, shape in shapes(path).items()})
 
     def _without_weights(self) -> str:
-        pickled = sorted(p.name for each in PICKLED for p in self.path.glob(each))
-        if pickled:
-            return (
-                f"{self.path} has pickled weights alone ({pickled[0]}), which are never opened: "
-                "have the transformers library write it anew, with save_pretrained"
-            )
-        return f"{self.path / WEIGHTS}: there is no such file"
+        names = [path.name for path in self.path.iterdir()]
+        return (
+            pickled_alone(str(self.path), names) or f"{self.path / WEIGHTS}: there is no such file"
+        )
 
     def _indexed(self) -> "dict[str, tuple[Path, tuple[int, ...]]]":
         """Where each tensor is, by an index of several files."""
