@@ -42,10 +42,10 @@ def read(folder: Folder, settings: Settings, usual: Mapping[str, str]) -> Cut:
     said |= folder.table("tokenizer_config.json", needed=False)
     marian = settings.table.get("model_type") == "marian"
     path = folder.path / "tokenizer.json"
-    if path.exists():
-        texts = {"": folder.text(path.name, foreign.LARGEST)}
-    elif marian and (folder.path / f"source.{path.name}").exists():  # of an export
+    if marian and (folder.path / f"source.{path.name}").exists():  # of an export
         texts = {side: folder.text(f"{side}.{path.name}", foreign.LARGEST) for side in SIDES}
+    elif path.exists():
+        texts = {"": folder.text(path.name, foreign.LARGEST)}
     elif marian and (folder.path / "source.spm").exists():
         texts = _pieces(folder, said)
     else:
