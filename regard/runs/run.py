@@ -82,7 +82,9 @@ class Run:
             return self
         own = getattr(self.recipe.task, "data", None)
         if not isinstance(own, files.Config):
-            raise RecipeError(f"data: the task {self.recipe.kind} is scored on its own series alone")
+            raise RecipeError(
+                f"data: the task {self.recipe.kind} is scored on its own series alone"
+            )
         named = tuple(str(Path(each).absolute()) for each in data)
         made = copy.copy(self)
         made.recipe = replace(

@@ -142,6 +142,14 @@ def test_it_is_fine_tuned(
     assert say("predict", name, word).strip()
 
 
+def test_a_head_that_reads_all_layers_is_looked_into(say: Say, folders: Path) -> None:
+    path = recipe(folders, "all", "classify", "labels.tsv", "bert")
+    say("train", path, "--to", "all", "model.head.all_layers=true", *SHORT)
+    say("inspect", "all", "the quick fox", "--output", "all.html")
+    page = (folders / "all.html").read_text()
+    assert len(page) > 10_000 and "attribution" in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -46,7 +46,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     name, options = VARIANTS[request.param]
     folder = tmp_path_factory.mktemp(name)
     model, tokenizer = WRITERS[name](**options)
-    fast = saved(drawn(model), tokenizer, folder / "theirs")
+    fast = saved(drawn(model, 0.2), tokenizer, folder / "theirs")
     return model, fast, importing.run(folder / "theirs", folder / "run")
 
 
@@ -81,7 +81,9 @@ def test_searches_write_the_same(made: Any, beams: int) -> None:
     several = {"num_beams": beams, "early_stopping": True} if beams > 1 else {}
     for prompt, best in zip(PROMPTS, found, strict=True):
         before = fast(prompt)["input_ids"]
-        whole = fast.decode([*before, *written(model, fast, prompt, **several)], skip_special_tokens=True)
+        whole = fast.decode(
+            [*before, *written(model, fast, prompt, **several)], skip_special_tokens=True
+        )
         begun = fast.decode(before, skip_special_tokens=True)
         assert best.text == whole.removeprefix(begun)
 
