@@ -125,6 +125,9 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--recorded", action="store_true", help="labels: believe what was measured and recorded"
     )
+    parser.add_argument(
+        "--whole", action="store_true", help="labels: the main figures on the whole test, too"
+    )
     options = parser.parse_args(arguments)
     options.runs = options.runs or f"runs/{options.name}"
     if options.name not in BENCHMARKS:

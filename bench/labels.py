@@ -10,7 +10,9 @@ test's reviews.
 
 A run that is there is not made again, so that the table can be made in several evenings. Each score
 is written into bench/labels/measured.json; with `--recorded`, what stands there is believed as long
-as the recipe is the one that it was measured with. `--from` is the folder with the runs that are
+as the recipe is the one that it was measured with, and the run that it began from has the same
+weights, if it is there. `--whole` also scores the main figures on all 25,000 reviews of the test:
+those of all labels, and 1,000 labels of bert. `--from` is the folder with the runs that are
 begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256`), imdb-elmo and
 imdb-mlm.
 """
@@ -31,10 +33,12 @@ from regard.errors import UserError
 from regard.plots import drawing
 from regard.recipe.parts import resume
 from regard.runs import Run
+from regard.train import manifest
 
 FOLDER = Path(__file__).parent / "labels"
 RECORD = FOLDER / "measured.json"
-"""Of each run: accuracy, processor time of its training, and the hash of what it was trained by."""
+"""Of each run: accuracy (also on the whole test), processor time of its training, and the hashes of
+what it was trained by: its recipe, and the weights that it began with."""
 BEGUN = {
     "word2vec": ("imdb-vectors", ("model.input.vectors", "tokenizer.words_of")),
     "elmo": ("imdb-elmo", ("model.input.weights",)),
@@ -48,7 +52,10 @@ DRAWS = {100: 3, 1000: 3, 0: 1}
 EPOCHS = {100: 60, 1000: 20, 0: 4}
 NEAR = {"bert": {100: (3, 0.00003), 1000: (3, 0.00003), 0: (2, 0.0001)}}
 """Epochs and learning rate of a way that begins near its end: few labels allow few, small steps."""
-TESTED = 5000
+TESTED, ALL = 5000, 25_000
+WHOLE = (("bert", 1000),)
+"""What is scored on the whole test, beside all that learnt from all labels."""
+Table = dict[str, dict[int, dict[str, Any]]]
 
 
 def labels(options: argparse.Namespace) -> dict[str, Any]:
@@ -72,7 +79,41 @@ def labels(options: argparse.Namespace) -> dict[str, Any]:
     _show(table)
     if not options.quick:
         draw_picture(table, Path(options.to) / "labels.svg")
-    return {"tested": TESTED, "rows": {way: _named(row) for way, row in table.items()}}
+    found = {"tested": TESTED, "rows": {way: _named(row) for way, row in table.items()}}
+    if options.whole:
+        whole = _on_all(rows, folder, files["whole"], options)
+        print(f"\nOn all {ALL:,} reviews of the test:")
+        _show(whole)
+        found["whole"] = {way: _named(row) for way, row in whole.items()}
+    return found
+
+
+def _on_all(
+    rows: dict[str, dict[int, list[float]]], folder: Path, test: Path, options: argparse.Namespace
+) -> Table:
+    """The main figures on the whole test."""
+    table: Table = {}
+    for way, row in rows.items():
+        for count in (each for each in row if not each or (way, each) in WHOLE):
+            places = [folder / _name(way, count, n) for n in range(1, len(row[count]) + 1)]
+            found = [_on_whole(place, test, options) for place in places]
+            table.setdefault(way, {})[count] = summary(found, ALL)
+    return table
+
+
+def _on_whole(place: Path, test: Path, options: argparse.Namespace) -> float:
+    """Accuracy of a run on the whole test; believed if it stands beside that on the 5,000."""
+    known = recorded().get(place.name, {})
+    if options.recorded and "whole" in known:
+        return float(known["whole"])
+    scores, _ = regard.load(place, data=[test.resolve()]).evaluate()
+    _record(place.name, known | {"whole": scores["accuracy"].value})
+    return scores["accuracy"].value
+
+
+def _name(way: str, count: int, draw: int) -> str:
+    """What a run is called."""
+    return f"{way}-{count or 'all'}-{draw}"
 
 
 def _named(row: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -85,6 +126,7 @@ def _files(folder: Path, data: str | None) -> dict[str, Path]:
     train, test = (_rows(source / f"{part}.tsv.gz") for part in ("train", "test"))
     folder.mkdir(parents=True, exist_ok=True)
     found = {"test": folder / "test.tsv", "0-1": source / "train.tsv.gz"}
+    found["whole"] = source / "test.tsv.gz"
     wanted = {"test": _balanced(test, TESTED, 0)}
     for count, draws in DRAWS.items():
         for draw in range(1, draws + 1 if count else 0):
@@ -124,10 +166,10 @@ def _score(
     settings = [f"train.epochs={epochs}", f"seed={draw}"]
     if rate:
         settings.append(f"train.optimizer.learning_rate={rate}")
-    recipe, place = FOLDER / f"{way}.toml", folder / f"{way}-{count or 'all'}-{draw}"
-    digest = hashlib.sha256("\n".join([recipe.read_text("utf-8"), *settings]).encode()).hexdigest()
+    recipe, place = FOLDER / f"{way}.toml", folder / _name(way, count, draw)
+    made = {"recipe": digest(recipe, settings), "begun": weights(way, Path(options.base))}
     known = recorded().get(place.name, {})
-    if options.recorded and known.get("recipe") == digest:
+    if options.recorded and is_same(known, made):
         return float(known["accuracy"])
     changes = [
         f'data.train=["{files[f"{count}-{draw}"].resolve()}"]',
@@ -140,8 +182,26 @@ def _score(
         run = begun(Path(options.base) / name, way)
         changes += [f'{key}="{run}"' for key in keys]
     value, seconds = accuracy(place, recipe, changes)
-    _record(place.name, {"accuracy": value, "cpu_seconds": round(seconds), "recipe": digest})
+    _record(place.name, {"accuracy": value, "cpu_seconds": round(seconds), **made})
     return value
+
+
+def digest(recipe: Path, settings: list[str]) -> str:
+    """Of a recipe and what is set otherwise."""
+    return hashlib.sha256("\n".join([recipe.read_text("utf-8"), *settings]).encode()).hexdigest()
+
+
+def weights(way: str, base: Path) -> str:
+    """The hash of the weights that a way begins with, if it begins with any and they are there."""
+    path = base / BEGUN[way][0] / "model" / "model.safetensors" if way in BEGUN else None
+    return str(manifest.entry(path)["sha256"]) if path is not None and path.is_file() else ""
+
+
+def is_same(known: dict[str, Any], made: dict[str, str]) -> bool:
+    """Whether a record is of what would be made now; a run to begin from that is not there cannot
+    have changed."""
+    same_weights = made["begun"] in ("", known.get("begun"))
+    return known.get("recipe") == made["recipe"] and same_weights
 
 
 def recorded() -> dict[str, dict[str, Any]]:
@@ -186,15 +246,16 @@ def summary(found: list[float], tested: int) -> dict[str, Any]:
     return {"accuracy": mean, "half": half, "draws": found}
 
 
-def _show(table: dict[str, dict[int, dict[str, Any]]]) -> None:
-    counts = next(iter(table.values()))
+def _show(table: Table) -> None:
+    counts = [*dict.fromkeys(count for row in table.values() for count in row)]
     print(f"\n{'':>10}" + "".join(f"{count or 'all':>18}" for count in counts))
     for way, row in table.items():
-        cells = (f"{found['accuracy']:.2f} ± {found['half']:.2f}" for found in row.values())
+        known = (row.get(count) for count in counts)
+        cells = (f"{each['accuracy']:.2f} ± {each['half']:.2f}" if each else "" for each in known)
         print(f"{way:>10}" + "".join(f"{cell:>18}" for cell in cells))
 
 
-def draw_picture(table: dict[str, dict[int, dict[str, Any]]], path: Path) -> None:
+def draw_picture(table: Table, path: Path) -> None:
     """Accuracy over the number of labels, a line for each way."""
     with drawing.style():
         figure = drawing.figure(6, 4, "Film reviews: what text without labels is worth")

@@ -292,9 +292,9 @@ def answers(task: Task, part: str) -> Any:
     return task.alternatives(part) if isinstance(task, Grades) else task.references(part)
 
 
-def load(run: str | Path, **options: Any) -> Predictor:
-    """Open a run for use; options are those of Predictor: checkpoint, device, engine, …"""
-    return Predictor(Run(Path(run)), **options)
+def load(run: str | Path, *, data: Sequence[str | Path] = (), **options: Any) -> Predictor:
+    """Open a run for use, with `data` as its test part; options are those of Predictor."""
+    return Predictor(Run(Path(run)).tested_on(data), **options)
 
 
 def train(

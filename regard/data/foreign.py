@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenizers import Tokenizer as Library
+from tokenizers import Tokenizer as Library, normalizers
 
+from regard.data.character_table import CharacterTable
 from regard.data.tokenizer_training import Config
 from regard.errors import UserError
 from regard.recipe import checked
@@ -58,6 +59,10 @@ UNBOUNDED = re.compile(r"[*+]|\{\d*,\}")
 REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 OPTIONAL = re.compile(r"(?<!\()\?")
 GROUP, GROUPS = re.compile(r"\("), 3
+LONGEST = "longest"
+"""A key of our own beside a table of characters, which the library does not look at."""
+OTHERS = "others"
+"""Another, beside a vocabulary: tokens with a blank before them are those of another side."""
 CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 
@@ -89,6 +94,7 @@ def read(text: str) -> tuple[Library, list[str]]:
         raise ValueError(str(error)) from None
     library.no_truncation()
     library.no_padding()
+    _normalise_exactly(library, tree)
     found = library.get_vocab(with_added_tokens=True)
     most = max(found.values(), default=-1)
     if most >= 4 * len(found) + ADDED:
@@ -97,6 +103,16 @@ def read(text: str) -> tuple[Library, list[str]]:
     for piece, number in found.items():
         pieces[number] = piece
     return library, pieces
+
+
+def _normalise_exactly(library: Library, tree: Table) -> None:
+    """Where a table of characters asks for it, its longest entries count, as in sentencepiece."""
+    if not isinstance(made := library.normalizer, normalizers.Sequence):
+        return
+    for number, part in enumerate(tree["normalizer"]["normalizers"]):
+        if part.get(LONGEST):
+            raw = base64.b64decode(part["precompiled_charsmap"])
+            made[number] = normalizers.Normalizer.custom(CharacterTable(raw))
 
 
 def special(library: Library, config: Config) -> Special:
@@ -129,15 +145,39 @@ def opens(library: Library, start: int) -> bool:
     return encode(library, ["a"], framed=True)[0][:1] == [start]
 
 
-def encode(library: Library, texts: Sequence[str], *, framed: bool = False) -> list[list[int]]:
-    """Tokens of texts, with what stands around them if they are framed."""
+def others(text: str) -> dict[str, int]:
+    """The tokens of another side, which an unknown text may be."""
+    model = checked.parse(text)["model"]
+    if not model.get(OTHERS):
+        return {}
+    pieces = (entry[0] for entry in model["vocab"])
+    return {piece[1:]: n for n, piece in enumerate(pieces) if piece.startswith(" ")}
+
+
+def encode(
+    library: Library,
+    texts: Sequence[str],
+    *,
+    framed: bool = False,
+    unknown: int = -1,
+    others: Mapping[str, int] | None = None,
+) -> list[list[int]]:
+    """Tokens of texts, with what stands around them if they are framed. An unknown text that is a
+    token of another side becomes that one, as where pieces are written out and read again."""
     try:
         found = library.encode_batch_fast(texts, add_special_tokens=framed)
     except BaseException as error:  # it has no token for what its vocabulary lacks, say
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         raise UserError(f"the imported tokenizer cannot read this text: {error}") from None
-    return [each.ids for each in found]
+    rows: list[list[int]] = [each.ids for each in found]
+    if others:
+        for number, row in enumerate(rows):
+            if unknown in row:  # the fast way does not say what was not known
+                pieces = library.encode(texts[number], add_special_tokens=framed).tokens
+                both = zip(row, pieces, strict=True)
+                rows[number] = [others.get(p, n) if n == unknown else n for n, p in both]
+    return rows
 
 
 # What is harmless

@@ -98,6 +98,7 @@ class Tokenizer:
         self.special, self.named = found.others, dict(found.named)
         self._pieces = dict(enumerate(pieces[: config.vocabulary]))
         self._rows = config.vocabulary
+        self._others = foreign.others(text)
         self._between, self._prefix, self._over_bytes = "", "", True
         # As the library that it comes from, it may write any token but one that pads and starts.
         self.unwritten = (found.pad,) if found.pad == found.start != found.end else ()
@@ -156,7 +157,7 @@ class Tokenizer:
         spelling of one is cut like any other text."""
         if not self.imported:
             return self.encode(lines)
-        return self._known(foreign.encode(self._plain, lines))
+        return self._foreign(self._plain, lines)
 
     @cached_property
     def _plain(self) -> Library:
@@ -176,12 +177,13 @@ class Tokenizer:
 
     def _numbers(self, texts: Sequence[str]) -> list[list[int]]:
         if self.imported:
-            return self._known(foreign.encode(self._library, texts))
+            return self._foreign(self._library, texts)
         found = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
-    def _known(self, rows: list[list[int]]) -> list[list[int]]:
+    def _foreign(self, library: Library, texts: Sequence[str]) -> list[list[int]]:
         """Those of an imported tokenizer, which may have pieces that the model has no row for."""
+        rows = foreign.encode(library, texts, unknown=self.unknown, others=self._others)
         return [[n if n < len(self) else self.unknown for n in row] for row in rows]
 
     def words(self, line: str) -> list[str]:

@@ -32,6 +32,7 @@ def load(
     quantization: Quantization = "float32",
     shortlist: bool = False,
     choices: str | Path | Sequence[str] | None = None,
+    data: Sequence[Place] = (),
     parts: Place | None = None,
 ) -> "Predictor":
     """Open a run for use. One of word2vec, or a file of vectors, becomes a space of words, with
@@ -53,6 +54,7 @@ def load(
         quantization: Numbers that CTranslate2 computes with.
         shortlist: Let CTranslate2 choose among the likely words of each batch alone.
         choices: All texts that may be written, or a file of them; "none": anything may.
+        data: Files that stand for the recipe's test part, which an imported run has not.
         parts: A folder with parts of your own.
     """
     if (found := _space(run)) is not None:
@@ -62,7 +64,7 @@ def load(
     _add(parts)
     return front.load(
         run, checkpoint=checkpoint, device=device, engine=engine, quantization=quantization,
-        shortlist=shortlist, choices=choices,
+        shortlist=shortlist, choices=choices, data=data,
     )  # fmt: skip
 
 
@@ -242,7 +244,7 @@ def compare(
         unfold: Show each seed of a recipe by itself, and not their mean and deviation.
         batch: Sentences at a time; the result does not depend on it.
         parts: A folder with parts of your own.
-        options: checkpoint, device, engine, as for `regard.load`.
+        options: checkpoint, device, engine, data, as for `regard.load`.
     """
     from regard.compare import compare as compare_runs
     from regard.plots.drawing import check_picture

@@ -97,8 +97,9 @@ class Plan:
     def whole(self, part: files.Part, policy: Policy) -> list[Example]:
         """All examples of a part, which must be there."""
         if not self.has(part):
+            other = "; regard evaluate and compare take --data FILE" if part == "test" else ""
             raise UserError(
-                f"data.{part}: there is no such part: name its files, or set held_out.{part}"
+                f"data.{part}: there is no such part: name its files, or set held_out.{part}{other}"
             )
         found = list(replace(self, policy=policy).examples(part, Report()))
         if not found:

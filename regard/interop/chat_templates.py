@@ -92,7 +92,7 @@ def read(folder: Folder, special: Iterable[str]) -> tuple[dict[str, Any], list[s
 
 def _jinja(folder: Folder) -> str:
     """A folder's template, of several the usual one."""
-    if (folder.path / "chat_template.jinja").is_file():
+    if (folder.path / "chat_template.jinja").exists():
         return folder.text("chat_template.jinja", LARGEST)
     value = folder.table("tokenizer_config.json", needed=False).get("chat_template")
     if isinstance(value, list):

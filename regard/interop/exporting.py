@@ -15,7 +15,14 @@ from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.fields import dialogue
-from regard.interop import chat_templates, families, image_folders, importing, pair_folders
+from regard.interop import (
+    chat_templates,
+    families,
+    image_folders,
+    importing,
+    pair_folders,
+    sentencepiece,
+)
 from regard.interop.alone import alone
 from regard.interop.families import Table
 from regard.interop.folders import WEIGHTS
@@ -64,6 +71,7 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
             tensors = dict(_weights(family, model, run))
             save_file(tensors, writing / WEIGHTS, metadata={"format": "pt"})
             _write_tokenizers(run, by, writing)
+            _write_generation(run, by, writing)
             about = _about(name, family, by, run) | settings
             about |= chat_templates.kept([*run.task.fields.values()][-1])
             write_texts(writing, {"config.json": checked.written(about, indent=1)})
@@ -165,14 +173,11 @@ def longest(run: Run) -> int:
 
 
 def _about(name: str, family: Any, by: Tokenizer, run: Run) -> Table:
-    first = "decoder_start_token_id" if run.recipe.kind == "translate" else "bos_token_id"
     return {
         "architectures": [family.ARCHITECTURE],
         "model_type": name,
         "vocab_size": len(by),
-        first: by.start,
-        "eos_token_id": by.end,
-        "pad_token_id": by.pad if by.pad != by.end else None,
+        **_ends(run, by),
         "tie_word_embeddings": run.recipe.model.tie != "none",
         "dtype": "float32",
         "regard": __version__,
@@ -234,7 +239,11 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
     masked = "mask" in by.named
     fields = run.task.fields.items()
     sides = {side: field.tokenizer for side, field in fields if not field.on_disk}
-    several = len({each.hash for each in sides.values()}) > 1
+    first = next(iter(sides.values()))
+    both = sentencepiece.for_both(first.json, len(by)) if first.imported else ""
+    several = bool(both) or len({each.hash for each in sides.values()}) > 1
+    if both:
+        write_texts(folder, {"tokenizer.json": both})
     for side, each in sides.items():
         path = folder / (f"{side}.tokenizer.json" if several else "tokenizer.json")
         if each.imported:
@@ -255,10 +264,34 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
     table |= {key: piece for key, piece in given.items() if key in keys.values()}
     if form is not None:
         table["chat_template"] = chat_templates.written(form, by)
-        if form.end != by.end:
-            ends = {"eos_token_id": [by.end, form.end]}
-            write_texts(folder, {"generation_config.json": checked.written(ends, indent=1)})
     write_texts(folder, {"tokenizer_config.json": checked.written(table, indent=1)})
+
+
+def _write_generation(run: Run, by: Tokenizer, folder: Path) -> None:
+    """What `generate` must know to write as the run does."""
+    if run.recipe.kind not in ("language_model", "translate"):
+        return
+    answers = [*run.task.fields.values()][-1]
+    form = answers.form if isinstance(answers, dialogue.Side) else None
+    ends = [by.end, form.end] if form is not None and form.end != by.end else by.end
+    table: Table = _ends(run, by) | {"eos_token_id": ends}
+    if by.unwritten:
+        table["bad_words_ids"] = [[number] for number in by.unwritten]
+    search = run.recipe.task.search
+    if search.kind == "beam":
+        how = search.config
+        table |= {"num_beams": how.beams, "length_penalty": how.length_penalty}
+        table["early_stopping"] = how.beams > 1
+    if run.recipe.kind == "translate":
+        table["max_length"] = longest(run)
+    write_texts(folder, {"generation_config.json": checked.written(table, indent=1)})
+
+
+def _ends(run: Run, by: Tokenizer) -> Table:
+    """What begins, ends and fills up a text."""
+    first = "decoder_start_token_id" if run.recipe.kind == "translate" else "bos_token_id"
+    pad = by.pad if by.pad != by.end else None
+    return {first: by.start, "eos_token_id": by.end, "pad_token_id": pad}
 
 
 def _mark_special(by: Tokenizer, path: Path) -> None:

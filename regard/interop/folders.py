@@ -5,8 +5,10 @@ any of it is believed: where they are, how large they are, which tensors of whic
 """
 
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,24 @@ from regard.train.manifest import is_hollow
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\.safetensors")
 FILES = 1000
+VALUES = 1 << 18
+"""In a JSON file that is no tokenizer."""
 TYPES = {"F64", "F32", "F16", "BF16"}
 LONG = re.compile(r"(?<=[:\s])[0-9]{21,}(?=[,\s}])")
 """A number that stands for none: the longest text is often said to have 10³⁰ tokens."""
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+def pickled_alone(where: str, names: Iterable[str]) -> str:
+    """What to do about a model that has pickled weights and no others; nothing if it has others."""
+    there = sorted(names)
+    pickled = [name for name in there if any(fnmatch(name, each) for each in PICKLED)]
+    if not pickled or any(fnmatch(name, "*.safetensors") for name in there):
+        return ""
+    return (
+        f"{where} has pickled weights alone ({pickled[0]}), which are never opened: have the "
+        "transformers library write it anew, with save_pretrained"
+    )
 
 
 class Folder:
@@ -38,42 +54,49 @@ class Folder:
     def table(self, name: str, *, needed: bool = True) -> Table:
         """A JSON file; one that need not be there has nothing in it."""
         path = self.path / name
-        if not path.is_file():
+        if not path.exists():
             if needed:
                 raise UserError(f"{path}: there is no such file")
             return {}
         text = LONG.sub("0", self.text(name, LARGEST))
         try:
-            return checked.parse(text)
+            return checked.parse(text, VALUES)
         except ValueError as error:
             raise UserError(f"{path}: {error}") from None
 
     def text(self, name: str, largest: int) -> str:
-        path = self.path / name
         try:
-            if path.stat().st_size > largest:
-                raise UserError(f"{path} is larger than {largest:,} bytes")
-            return path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+            return self.data(name, largest).decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.path / name}: {error}") from None
+
+    def data(self, name: str, largest: int) -> bytes:
+        """All of a file that has at most so many bytes."""
+        path = self.path / name
+        check_regular(path)
+        try:
+            with path.open("rb") as file:
+                found = file.read(largest + 1)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        if len(found) > largest:
+            raise UserError(f"{path} is larger than {largest:,} bytes")
+        return found
 
     def tensors(self) -> "Tensors":
         """All weights, without reading them."""
-        if (self.path / INDEX).is_file():
+        if (self.path / INDEX).exists():
             return Tensors(self._indexed())
-        if not (self.path / WEIGHTS).is_file():
+        if not (self.path / WEIGHTS).exists():
             raise UserError(self._without_weights())
         path = self.path / WEIGHTS
         return Tensors({name: (path, shape) for name, shape in shapes(path).items()})
 
     def _without_weights(self) -> str:
-        pickled = sorted(p.name for each in PICKLED for p in self.path.glob(each))
-        if pickled:
-            return (
-                f"{self.path} has pickled weights alone ({pickled[0]}), which are never opened: "
-                "have the transformers library write it anew, with save_pretrained"
-            )
-        return f"{self.path / WEIGHTS}: there is no such file"
+        names = [path.name for path in self.path.iterdir()]
+        return (
+            pickled_alone(str(self.path), names) or f"{self.path / WEIGHTS}: there is no such file"
+        )
 
     def _indexed(self) -> "dict[str, tuple[Path, tuple[int, ...]]]":
         """Where each tensor is, by an index of several files."""
@@ -133,8 +156,19 @@ def _read(path: Path, name: str) -> Tensor:
     return tensor.float()
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what is no plain file: to open a pipe can wait for ever, a device may have no end."""
+    try:
+        plain = stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    if not plain:
+        raise UserError(f"{path} is not a regular file")
+
+
 def shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Of the tensors in a file, whose header is checked against its size."""
+    check_regular(path)
     try:
         with path.open("rb") as file:
             if int.from_bytes(file.read(8), "little") > LARGEST:

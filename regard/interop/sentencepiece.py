@@ -2,7 +2,7 @@
 
 source.spm and target.spm are Protocol Buffers (sentencepiece_model.proto), of which a few fields
 are read here; vocab.json numbers the tokens of both sides. What is no token of a side stands in its
-list with a blank before it, which no text has.
+list with a blank before it, which no text has; an unknown text that is such a token becomes it.
 
     1  pieces      1 piece, 2 score (float), 3 type (1: of texts; others: special)
     2  trainer     3 kind (1: a unigram model)
@@ -15,11 +15,12 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from regard.data.foreign import LONGEST, OTHERS
 from regard.errors import UserError
 
-LARGEST = 1 << 24
+LARGEST = 1 << 22
 """Bytes of a file."""
-MOST = 1 << 20
+MOST = 1 << 17
 """Pieces."""
 UNIGRAM, OF_TEXTS = 1, 1
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5
@@ -105,24 +106,19 @@ def _number(data: bytes, place: int) -> tuple[int, int]:
 def tokenizer(model: Model, numbers: dict[str, int], special: dict[str, str]) -> str:
     """The same as JSON of the `tokenizers` library; tokens are numbered as in vocab.json, pieces
     that it lacks come after those: they are read as unknown."""
+    if not {"unknown", "end"} <= special.keys():
+        raise UserError("vocab.json numbers no token that is unknown, or none that ends a text")
     unknown = special["unknown"]
     order = sorted(numbers, key=numbers.__getitem__)
-    if [numbers[piece] for piece in order] != list(range(len(order))) or unknown not in numbers:
+    if [numbers[piece] for piece in order] != list(range(len(order))):
         raise UserError("vocab.json does not number its tokens 0, 1, 2, …")
     own = {*model.pieces, *special.values()}
     spelt = [piece if piece in own or _is_code(piece) else f" {piece}" for piece in order]
     listed: list[list[Any]] = [[piece, model.pieces.get(piece.strip(" "), 0.0)] for piece in spelt]
     listed += [[piece, score] for piece, score in model.pieces.items() if piece not in numbers]
-    normal: list[dict[str, Any]] = []
-    if model.characters:
-        table = base64.b64encode(model.characters).decode()
-        normal.append({"type": "Precompiled", "precompiled_charsmap": table})
-    if model.squeezed:
-        normal.append({"type": "Strip", "strip_left": True, "strip_right": True})
-        blanks = {"Regex": " {2,}"}
-        normal.append({"type": "Replace", "pattern": blanks, "content": " "})
-    scheme = "always" if model.prefix else "never"
-    space = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": scheme, "split": True}
+    space = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": "never", "split": False}
+    plain = {"type": "Replace", "pattern": {"String": " "}, "content": ""}
+    joins = space | {"prepend_scheme": "always" if model.prefix else "never"}
     marks = [*special.values(), *filter(_is_code, order)]
     added = [
         {
@@ -136,18 +132,60 @@ def tokenizer(model: Model, numbers: dict[str, int], special: dict[str, str]) ->
         "truncation": None,
         "padding": None,
         "added_tokens": added,
-        "normalizer": {"type": "Sequence", "normalizers": normal} if normal else None,
+        "normalizer": _normalizer(model),
         "pre_tokenizer": space,
-        "post_processor": None,
-        "decoder": space,
+        "post_processor": _ended(special["end"], numbers[special["end"]]),
+        "decoder": {"type": "Sequence", "decoders": [plain, joins]},
         "model": {
             "type": "Unigram",
             "unk_id": numbers[unknown],
             "vocab": listed,
             "byte_fallback": False,
+            OTHERS: True,
         },
     }
     return json.dumps(tree, ensure_ascii=False)
+
+
+def _normalizer(model: Model) -> dict[str, Any]:
+    """Characters by their table, a blank before a text, no others around it, none in a row."""
+    normal: list[dict[str, Any]] = []
+    if model.characters:
+        table = base64.b64encode(model.characters).decode()
+        normal.append({"type": "Precompiled", "precompiled_charsmap": table, LONGEST: True})
+    first = BLANK if model.prefix else ""
+    if model.prefix:
+        normal.append({"type": "Prepend", "prepend": BLANK})
+    if model.squeezed:
+        normal.append(_replaced(" {2,}", " "))
+        normal += [_replaced(rf"\A{first} ", first), _replaced(rf"[ {BLANK}]+\z", "")]
+    return {"type": "Sequence", "normalizers": normal}
+
+
+def _ended(end: str, number: int) -> dict[str, Any]:
+    """The end token behind a text, or behind two."""
+    one, other = ({"Sequence": {"id": side, "type_id": 0}} for side in "AB")
+    mark = {"SpecialToken": {"id": end, "type_id": 0}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [one, mark],
+        "pair": [one, other, mark],
+        "special_tokens": {end: {"id": end, "ids": [number], "tokens": [end]}},
+    }
+
+
+def for_both(text: str, rows: int) -> str:
+    """The tokenizer of a source, which also decodes what the other side writes, for a model of so
+    many tokens; nothing if it is not of this kind."""
+    tree = json.loads(text)
+    if not tree["model"].get(OTHERS):
+        return ""
+    tree["model"]["vocab"] = tree["model"]["vocab"][:rows]
+    return json.dumps(tree, ensure_ascii=False)
+
+
+def _replaced(pattern: str, content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
 
 
 def _is_code(piece: str) -> bool:

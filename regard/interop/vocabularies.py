@@ -42,11 +42,11 @@ def read(folder: Folder, settings: Settings, usual: Mapping[str, str]) -> Cut:
     said |= folder.table("tokenizer_config.json", needed=False)
     marian = settings.table.get("model_type") == "marian"
     path = folder.path / "tokenizer.json"
-    if path.is_file():
-        texts = {"": folder.text(path.name, foreign.LARGEST)}
-    elif marian and (folder.path / f"source.{path.name}").is_file():  # of an export
+    if marian and (folder.path / f"source.{path.name}").exists():  # of an export
         texts = {side: folder.text(f"{side}.{path.name}", foreign.LARGEST) for side in SIDES}
-    elif marian and (folder.path / "source.spm").is_file():
+    elif path.exists():
+        texts = {"": folder.text(path.name, foreign.LARGEST)}
+    elif marian and (folder.path / "source.spm").exists():
         texts = _pieces(folder, said)
     else:
         raise UserError(
@@ -118,14 +118,11 @@ def _pieces(folder: Folder, said: Table) -> dict[str, str]:
     found = {}
     for side in SIDES:
         path = folder.path / f"{side}.spm"
+        data = folder.data(path.name, sentencepiece.LARGEST)
         try:
-            if path.stat().st_size > sentencepiece.LARGEST:
-                raise UserError(f"it is larger than {sentencepiece.LARGEST:,} bytes")
-            model = sentencepiece.read(path.read_bytes())
+            model = sentencepiece.read(data)
             there = {name: piece for name, piece in special.items() if piece in numbers}
             found[side] = sentencepiece.tokenizer(model, numbers, there)
-        except OSError as error:
-            raise UserError(f"{path}: {error.strerror}") from None
         except (UserError, KeyError) as error:
             raise UserError(f"{path}: {error}") from None
     return found

@@ -52,9 +52,9 @@ def read(path: Path, largest: int = LARGEST) -> Table:
         raise ValueError(f"{path.name}: {error}") from None
 
 
-def parse(text: str) -> Table:
-    """The object that a text is; no key stands in it twice."""
-    if text.count(",") > MOST or text.count("[") + text.count("{") > MOST:
+def parse(text: str, most: int = MOST) -> Table:
+    """The object that a text is, of so many values at most; no key stands in it twice."""
+    if text.count(",") > most or text.count("[") + text.count("{") > most:
         raise ValueError("it has more values than any file of a run")
     try:
         found = json.loads(text, object_pairs_hook=_object, parse_int=_integer)

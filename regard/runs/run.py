@@ -1,15 +1,18 @@
 """Run: opening one, finding its checkpoints, and reading them while they come and go."""
 
+import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from regard.errors import UserError, advised
+from regard.data import files
+from regard.errors import RecipeError, UserError, advised
 from regard.model import Model, build
 from regard.recipe import config
 from regard.recipe.config import Recipe
@@ -71,6 +74,24 @@ class Run:
         """
         creation.create(folder, recipe, check, tell, helpers)
         return cls(folder)
+
+    def tested_on(self, data: Sequence[str | Path]) -> "Run":
+        """The same run with these files as its test part, read as the recipe reads its own; with
+        none, as it is."""
+        if not data:
+            return self
+        own = getattr(self.recipe.task, "data", None)
+        if not isinstance(own, files.Config):
+            raise RecipeError(
+                f"data: the task {self.recipe.kind} is scored on its own series alone"
+            )
+        named = tuple(str(Path(each).absolute()) for each in data)
+        made = copy.copy(self)
+        made.recipe = replace(
+            self.recipe,
+            task=replace(self.recipe.task, data=replace(own, set="", folder="", test=named)),
+        )
+        return made
 
     @property
     def task(self) -> Task:

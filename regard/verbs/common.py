@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -11,6 +11,7 @@ from tyro.conf import arg
 
 from regard import interop
 from regard.console import streams
+from regard.errors import RecipeError
 from regard.recipe import checked
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ Folder = Annotated[Path, arg(help="The run's folder.")]
 MINE = 'A folder with parts of your own: DIR/encoders/mine.py is kind = "mine".'
 Parts = Annotated[Path | None, arg(help=MINE, help_behavior_hint="")]
 Part = Literal["train", "validation", "test"]
+Data = Annotated[tuple[Path, ...], arg(help_behavior_hint="")]
 Search = Literal["beam", "ctc", "greedy", "sample"]
 Engine = Annotated[
     interop.Engine,
@@ -43,6 +45,12 @@ Quantization = interop.Quantization
 def given(**options: Any) -> dict[str, Any]:
     """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def check_data(data: Sequence[Path], part: str) -> None:
+    """Refuse files for another part than the test's."""
+    if data and part != "test":
+        raise RecipeError("data: these files stand for the test part: leave --part out")
 
 
 def add_parts(folder: Path | None) -> None:

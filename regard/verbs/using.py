@@ -8,6 +8,7 @@ from tyro.conf import Positional
 from regard.console import streams
 from regard.verbs.common import (
     Checkpoint,
+    Data,
     Device,
     Engine,
     Flag,
@@ -18,6 +19,7 @@ from regard.verbs.common import (
     Quantization,
     Search,
     add_parts,
+    check_data,
     given,
     load,
     one_line,
@@ -31,6 +33,7 @@ def evaluate(
     run: Positional[Folder],
     *,
     part: Part = "test",
+    data: Data = (),
     search: Maybe[Search] = None,
     beams: Maybe[int] = None,
     length_penalty: Maybe[float] = None,
@@ -58,9 +61,12 @@ def evaluate(
       regard evaluate runs/mine --part validation --beams 10 --output hypotheses.txt
       regard evaluate runs/mine --baseline runs/other
       regard evaluate runs/mine --report report.html
+      regard evaluate runs/gpt2 --data texts.txt
 
     Args:
         part: Which part of the recipe's data.
+        data: Files that stand for the test part, in the form that the recipe reads: one table, or a
+            plain file for each side.
         search: How outputs are found, if not as the recipe says.
         beams: Hypotheses that beam search keeps.
         length_penalty: Exponent of the length by which a score is divided.
@@ -90,7 +96,8 @@ def evaluate(
         search=search, beams=beams, length_penalty=length_penalty,
         language_model=language_model, weight=weight, bonus=bonus,
     )  # fmt: skip
-    opened: Any = {"checkpoint": checkpoint, "device": device}
+    check_data(data, part)
+    opened: Any = {"checkpoint": checkpoint, "device": device, "data": data}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
     predictor = load(run, **opened, **given(choices=choices))
     other = baseline and load(baseline, **opened, **given(choices=choices))
@@ -129,6 +136,7 @@ def compare(
     runs: Positional[tuple[Path, ...]],
     *,
     part: Part = "test",
+    data: Data = (),
     picture: Maybe[Path] = None,
     samples: int = 1000,
     unfold: Flag = False,
@@ -148,6 +156,7 @@ def compare(
     Args:
         runs: The runs' folders, at least two; all of one task and on the same data.
         part: Which part of the data.
+        data: Files that stand for the test part of all of them.
         picture: A file for a picture, .png or .svg: learning curves, quality, quality by length,
             for language models how far back gradients reach.
         samples: How often the part is drawn anew (bootstrap) for the intervals.
@@ -163,7 +172,8 @@ def compare(
     if picture is not None:
         check_picture(picture)
     own_process()
-    opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine}
+    check_data(data, part)
+    opened: Any = {"checkpoint": checkpoint, "device": device, "engine": engine, "data": data}
     with display.waiting(f"predicting the {part} part with {len(runs)} runs"):
         found = compare_runs(runs, part, batch=batch, samples=samples, unfold=unfold, **opened)
     for entry in found.runs:

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from regard.train import manifest
 from tests.fault import tiny
+from tests.fault.canary import pickled
 from tests.fault.conftest import Amount, Tally
 from tests.fault.forger import agree
 from tests.fault.forks import Forks
@@ -47,12 +48,6 @@ def sparse(path: Path, size: int, begins: bytes = b"") -> None:
     with path.open("wb") as file:
         file.write(begins)
         file.truncate(size)
-
-
-def pickled(outside: Path) -> bytes:
-    """Unpickled, it makes a folder outside: os.mkdir(path), spelt out, as pickle is banned."""
-    path = str(outside / "pickle-was-here").encode()
-    return b"cposix\nmkdir\n(S'" + path + b"'\ntR."
 
 
 # Names that lead out

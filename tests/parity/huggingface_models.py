@@ -192,8 +192,30 @@ def roberta(**options: Any) -> tuple[Any, Tokenizer]:
     return transformers.RobertaForMaskedLM(config), tokenizer
 
 
+def marian(**options: Any) -> tuple[Any, Tokenizer]:
+    """With a tokenizer of words for both sides."""
+    import transformers
+
+    words = [PLAIN["end"], PLAIN["unknown"], *sorted({*" ".join(TEXT).split()}), PLAIN["pad"]]
+    numbers = {word: n for n, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token=PLAIN["unknown"]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    pad = len(words) - 1
+    given = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0} | options
+    sides = ("encoder", "decoder")
+    sizes = {"layers": 2, "attention_heads": 6, "ffn_dim": 47}
+    shape = {f"{side}_{key}": size for side in sides for key, size in sizes.items()}
+    config = transformers.MarianConfig(
+        vocab_size=len(words), d_model=36, max_position_embeddings=LIMIT, num_beams=2,
+        forced_eos_token_id=None, bad_words_ids=[[pad]], **shape, **given,
+    )  # fmt: skip
+    return transformers.MarianMTModel(config), tokenizer
+
+
 WRITERS = {"gpt2": gpt2, "gpt_neox": gpt_neox, "llama": llama, "qwen2": qwen2}
 FILLERS = {"bert": bert, "distilbert": distilbert, "roberta": roberta}
+TRANSLATORS = {"marian": marian}
+FAMILIES = WRITERS | FILLERS | TRANSLATORS
 NAMES = {"start": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
 FRAMES = {
     "[CLS]": "cls_token",

@@ -63,7 +63,7 @@ def test_the_logits_are_the_same(made: Any) -> None:
     real = texts["attention_mask"].bool()
     with torch.inference_mode():
         theirs = model(**texts).logits
-    torch.testing.assert_close(ours(run, texts)[real], theirs[real], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours(run, texts)[real], theirs[real], rtol=0, atol=1e-5)
 
 
 def test_the_same_words_are_filled_in(made: Any) -> None:
@@ -126,8 +126,10 @@ def test_what_is_exported_says_the_same(made: Any, tmp_path: Path) -> None:
     real = texts["attention_mask"].bool()
     with torch.inference_mode():
         both = [each(**texts).logits[real] for each in (again, model)]
-    torch.testing.assert_close(*both, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*both, rtol=0, atol=1e-5)
+    tops = [each.topk(3).indices for each in both]
+    assert torch.equal(*tops), "the same words are filled in"
     cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    for text in strange(50):
-        assert cut(text)["input_ids"] == fast(text)["input_ids"]
+    several = strange(1000)
+    assert cut(several)["input_ids"] == fast(several)["input_ids"]
     assert cut.mask_token == fast.mask_token

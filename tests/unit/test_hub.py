@@ -30,9 +30,25 @@ def test_a_name_is_fetched_without_code_and_pickles(
         return str(tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    (tmp_path / "model.safetensors").touch()
     assert hub.folder("somebody/model") == tmp_path
     patterns = ["*.json", "*.safetensors", "*.spm", "chat_template.jinja"]
     assert asked == {"name": "somebody/model", "allow_patterns": patterns}
+
+
+def test_pickled_weights_alone_are_refused_with_the_advice_of_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are never fetched, so that the list of files says what is there."""
+    names = ["config.json", "pytorch_model.bin"]
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path))
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda name: names)
+    with pytest.raises(
+        UserError, match=r"^old/model has pickled weights alone \(pytorch_model\.bin"
+    ):
+        hub.folder("old/model")
+    names.remove("pytorch_model.bin")
+    assert hub.folder("old/model") == tmp_path, "the import says what is missing"
 
 
 def test_what_is_nowhere_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import os
 import shutil
+import signal
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -81,6 +84,32 @@ def test_a_stopped_run_ends_with_the_same_bits(tmp_path, file, monkeypatch):
     assert vectors(tmp_path / "one").tobytes() == vectors(tmp_path / "two").tobytes()
     assert not (tmp_path / "two/store").exists()
     assert run(tmp_path / "two").finished  # nothing is left to be done
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.parametrize("model", ["skip-gram", "cbow"])
+@pytest.mark.parametrize("loss", ["negatives", "hierarchical"])
+def test_a_killed_run_ends_with_the_same_bits(tmp_path, file, model, loss):
+    """kill -9 in the first epoch, in the third, and then not at all."""
+    for name in ("one", "two"):
+        make(tmp_path / name, file, epochs=4, model=model, loss=loss)
+    run(tmp_path / "one")
+    for after, epochs in ((1, []), (3, ["00000002"])):
+        assert killed(tmp_path / "two", after) == -signal.SIGKILL
+        places = tmp_path / "two/checkpoints"
+        assert [c.name for c in places.glob("0*")] == epochs
+    assert run(tmp_path / "two").update == 4
+    assert vectors(tmp_path / "one").tobytes() == vectors(tmp_path / "two").tobytes()
+
+
+def killed(path, after):
+    """How a process ends that kills itself when it has learnt from so many pieces."""
+    child = os.fork()
+    if not child:
+        calls = count(1)
+        run(path, lambda words, speed: next(calls) < after or os.kill(os.getpid(), signal.SIGKILL))
+        os._exit(0)
+    return -os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
 def test_a_checkpoint_that_is_damaged_is_left_out(tmp_path, file):
