@@ -17,6 +17,7 @@ import platform
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,22 +95,22 @@ def each(
     work: str, order: Mapping[str, Any], items: Sequence[str], *, gpu: bool = False
 ) -> Iterator[Done]:
     """Each item's work, in the order of the items. `work` names a function, "room.module:name", that
-    makes a `Work` of the order in each worker; a worker has a core, or a GPU."""
+    makes a `Work` of the order in each worker; it has a
+    core, or a GPU."""
     import ray
     import ray.data
 
     parts = [str(each.absolute()) for each in folders()]
     sent = {"work": work, "order": order, "place": str(Path.cwd()), "parts": parts}
-    found = ray.cluster_resources()
-    workers = int(found.get("GPU" if gpu else "CPU", 0))
-    if not workers:
+    if not items:
+        return
+    if not ray.cluster_resources().get("GPU" if gpu else "CPU"):
         raise UserError("--ray: the cluster has no " + ("GPU" if gpu else "core"))
     done = ray.data.from_items(
         [{"item": item} for item in items], override_num_blocks=min(len(items), MOST)
     ).map_batches(
-        Worker, fn_constructor_args=(json.dumps(sent | {"versions": VERSIONS}),),
-        batch_size=1, batch_format="numpy", concurrency=(1, min(workers, len(items))),
-        num_cpus=1, num_gpus=1 if gpu else None,
+        item_done, fn_kwargs={"sent": json.dumps(sent | {"versions": VERSIONS})},
+        batch_size=1, batch_format="numpy", num_cpus=1, num_gpus=1 if gpu else None,
     )  # fmt: skip
     try:
         for row in done.iter_rows():
@@ -118,32 +119,24 @@ def each(
         raise UserError(f"--ray: {_first_line(error)}") from None
 
 
-class Worker:
-    """A process of the cluster."""
-
-    def __init__(self, sent: str) -> None:
-        self._work: Work | None = None
+def item_done(batch: Mapping[str, Any], sent: str) -> dict[str, Any]:
+    """A batch of one item in a worker."""
+    [item] = batch["item"]
+    out, error = b"", ""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
         try:
-            self._work = _ready(json.loads(sent))
-            self._fault = ""
-        except (UserError, OSError) as error:
-            self._fault = _of_here(error)
-
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        [item] = batch["item"]
-        out, error = b"", self._fault
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            try:
-                if self._work is not None:
-                    out = self._work(str(item))
-            except (UserError, OSError) as found:
-                error = _of_here(found)
-        row = Done(str(item), out, said.getvalue(), error)
-        return {name: np.array([value], object) for name, value in row._asdict().items()}
+            out = _ready(sent)(str(item))
+        except (UserError, OSError) as found:
+            error = f"{found} (on {platform.node()})"
+    row = Done(str(item), out, said.getvalue(), error)
+    return {name: np.array([value], object) for name, value in row._asdict().items()}
 
 
-def _ready(sent: Mapping[str, Any]) -> Work:
-    """What a worker does, once it stands where the process stands that asks."""
+@lru_cache(1)
+def _ready(order: str) -> Work:
+    """What a worker does, once it stands where the process stands that asks. Its process stays, so
+    that a model is loaded once."""
+    sent = json.loads(order)
     for name, version in VERSIONS.items():
         if version != sent["versions"][name]:
             raise UserError(f"{name} is {version} here, and {sent['versions'][name]} where you are")
@@ -159,10 +152,6 @@ def _ready(sent: Mapping[str, Any]) -> Work:
     place, _, name = sent["work"].partition(":")
     made: Work = getattr(importlib.import_module(f"regard.{place}"), name)(sent["order"])
     return made
-
-
-def _of_here(error: Exception) -> str:
-    return f"{error} (on {platform.node()})"
 
 
 def _first_line(error: Exception) -> str:

@@ -108,9 +108,7 @@ def by_ray(tell: Callable[[str], None]) -> Helpers:
 
 
 @contextmanager
-def _cluster(
-    tell: Callable[[str], None], folder: Path, part: str, missing: int
-) -> Iterator[Wait]:
+def _cluster(tell: Callable[[str], None], folder: Path, part: str, missing: int) -> Iterator[Wait]:
     """They make all pieces; this process has nothing to do meanwhile."""
     plan = pieces.begun(folder / STORE, part)
     count = plan["count"] if plan and missing else 0

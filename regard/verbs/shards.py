@@ -60,7 +60,9 @@ class Shards:
         path = self.to / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file.writing(path, alone=False) as file:
-            if path.suffix.lower() == ".gz":  # without a time, so that the bytes are always the same
+            if (
+                path.suffix.lower() == ".gz"
+            ):  # without a time, so that the bytes are always the same
                 with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                     packed.writelines(self.lines(name))
             else:
@@ -161,7 +163,9 @@ def _take_up(to: Path, now: Mapping[str, Any]) -> None:
                 f"--to {to}: its files are of another model or of other options: name another folder"
             )
     elif any(not each.name.startswith(".") for each in to.iterdir()):
-        raise UserError(f"--to {to}: it is not empty, and its files were not predicted: name another")
+        raise UserError(
+            f"--to {to}: it is not empty, and its files were not predicted: name another"
+        )
     for name, stamp in now["files"].items():
         if (to / name).is_file() and before["files"].get(name) != stamp:
             streams.warn(f"{name} has changed since it was predicted for: that is done again")
