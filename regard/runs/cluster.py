@@ -94,9 +94,8 @@ def _reach(address: str) -> None:
 def each(
     work: str, order: Mapping[str, Any], items: Sequence[str], *, gpu: bool = False
 ) -> Iterator[Done]:
-    """Each item's work, in the order of the items. `work` names a function, "room.module:name", that
-    makes a `Work` of the order in each worker; it has a
-    core, or a GPU."""
+    """Each item's work, in the order of the items. `work` names a function, "room.module:name",
+    that makes a `Work` of the order in each worker; it has a core, or a GPU."""
     import ray
     import ray.data
 
