@@ -60,9 +60,7 @@ class Shards:
         path = self.to / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file.writing(path, alone=False) as file:
-            if (
-                path.suffix.lower() == ".gz"
-            ):  # without a time, so that the bytes are always the same
+            if path.suffix.lower() == ".gz":  # without a time: always the same bytes
                 with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                     packed.writelines(self.lines(name))
             else:
@@ -73,8 +71,8 @@ class Shards:
 def predict(
     shards: Shards, opened: Mapping[str, Any], ray: str | None = None, hint: str = ""
 ) -> None:
-    """Predict for all files of a folder, here or on a cluster; `opened` are the options by which the
-    model was opened, `hint` is what to do if no folder was meant."""
+    """Predict for all files of a folder, here or on a cluster; `opened` are the options by which
+    the model was opened, `hint` is what to do if no folder was meant."""
     options = {k: value for k, value in shards.how.options.items() if k != "prefix"}
     shards.predictor.predictions([], **options)  # those that do not fit are refused before all
     names = _files(shards.folder, hint)
@@ -160,12 +158,10 @@ def _take_up(to: Path, now: Mapping[str, Any]) -> None:
             raise UserError(f"{to / NOTE}: {error}. Name another folder") from None
         if before.get("key") != now["key"]:
             raise UserError(
-                f"--to {to}: its files are of another model or of other options: name another folder"
+                f"--to {to}: its files are of another model or of other options: name another"
             )
     elif any(not each.name.startswith(".") for each in to.iterdir()):
-        raise UserError(
-            f"--to {to}: it is not empty, and its files were not predicted: name another"
-        )
+        raise UserError(f"--to {to}: it is not empty, and has no outputs of ours: name another")
     for name, stamp in now["files"].items():
         if (to / name).is_file() and before["files"].get(name) != stamp:
             streams.warn(f"{name} has changed since it was predicted for: that is done again")

@@ -1,7 +1,7 @@
 """A cluster of two nodes, one of which loses a worker: what it makes is what one machine makes.
 
-Ray's own processes take ten seconds to start, so that one cluster serves all tests, and none of them
-runs by default: REGARD_FAULTS=some has 8,000 lines, full 200,000.
+Ray's own processes take ten seconds to start, so that one cluster serves all tests, and none runs
+by default: REGARD_FAULTS=some has 8,000 lines, full 200,000.
 """
 
 import gzip
