@@ -154,10 +154,10 @@ class Pieces:
                     shutil.copyfile(source, target)
 
 
-def begun(folder: Path, name: str) -> tuple[str, Table] | None:
-    """The key of the pieces of a store that somebody makes, and what there is to know of them."""
-    plan = _read(folder / f".{name}" / PLAN)
-    return None if plan is None else (plan["key"], plan["about"])
+def begun(folder: Path, name: str) -> Table | None:
+    """What there is to know of the pieces of a store that somebody makes: their `count`, their
+    `key`, and what they are `about`."""
+    return _read(folder / f".{name}" / PLAN)
 
 
 def _read(path: Path) -> Table | None:

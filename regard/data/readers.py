@@ -34,6 +34,7 @@ MAGIC = {
     b"\xff\xfe": "is UTF-16: convert it to UTF-8 first",
     b"\xfe\xff": "is UTF-16: convert it to UTF-8 first",
 }
+LONGEST_MAGIC = max(map(len, MAGIC))
 
 Row = tuple[int, tuple[str, ...]]
 """The number of a line, from 1, and its fields."""
@@ -150,14 +151,14 @@ def count(path: Path) -> int:
     with opened(path) as stream:
         while block := stream.read(BLOCK):
             if first:
-                _check_text(path, block)
+                check_text(path, block)
             first = False
             lines += block.count(b"\n")
             last = block[-1:]
     return lines + (last != b"\n")
 
 
-def _check_text(path: Path, start: bytes) -> None:
+def check_text(path: Path, start: bytes) -> None:
     """Refuse what is no plain text by how it begins."""
     for magic, what in MAGIC.items():
         if start.startswith(magic):
@@ -173,7 +174,7 @@ def blocks(path: Path, broken: Broken) -> Iterator[list[str]]:
     for raw in _whole_lines(path):
         if number == 1:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
-            _check_text(path, raw)
+            check_text(path, raw)
         if b"\r" in raw:
             raw = raw.replace(b"\r\n", b"\n").removesuffix(b"\r")
         lines = _decoded(raw, path, number, broken)

@@ -14,9 +14,11 @@ def write(path: Path, text: str) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """The same for what is written piece by piece; where that fails, nothing is left."""
-    hidden = path.with_name(f".{path.name}-new")
+def writing(path: Path, *, alone: bool = True) -> Iterator[BinaryIO]:
+    """The same for what is written piece by piece; where that fails, nothing is left. If it is not
+    alone, others may write the same file at the same time: the last one's stays."""
+    own = "" if alone else f".{os.urandom(4).hex()}"
+    hidden = path.with_name(f".{path.name}{own}-new")
     try:
         with hidden.open("wb") as file:
             yield file

@@ -93,11 +93,15 @@ class Piecework:
             if rows:
                 yield flat
 
-    def help(self) -> None:
-        """Make pieces that nobody else makes, as long as there are any. A defect is left to the
-        process that was asked for all of them."""
-        if self.pieces.is_begun():
+    def help(self, numbers: Iterable[int] | None = None) -> None:
+        """Make pieces that nobody else makes, as long as there are any, or those of these that are
+        not made. A defect is left to the process that was asked for all of them."""
+        if not self.pieces.is_begun():
+            return
+        if numbers is None:
             self.make(self.pieces.unclaimed())
+        else:
+            self.make(number for number in numbers if not self.pieces.is_made(number))
 
     def all(self, work: Work, report: Report) -> int:
         """Every piece, joined to a store; how many examples the rows are of."""

@@ -154,15 +154,14 @@ class Plan:
             shutil.rmtree(place / f".{part}", ignore_errors=True)
         return report
 
-    def help(self, folder: Path, part: str) -> None:
-        """Encode rows of a part that another process prepares in a folder, as long as there are
-        any that nobody encodes."""
+    def helper(self, folder: Path, part: str) -> Piecework | None:
+        """Who can encode rows of a part that another process prepares in a folder; None if there is
+        nothing to be encoded."""
         place = folder / STORE
         if (found := pieces.begun(place, part)) is None:
-            return
-        _, about = found
+            return None
         fields = {side: field.load(folder) for side, field in self.fields.items()}
-        Piecework(self, place, part, fields, self._kept(place)[part], **about).help()
+        return Piecework(self, place, part, fields, self._kept(place)[part], **found["about"])
 
     def finish(self, folder: Path, fields: Fields, raw: Mapping[str, Raw], report: Report) -> None:
         """What a task keeps besides, while all that was read is still there."""

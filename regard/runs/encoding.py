@@ -21,10 +21,10 @@ from pathlib import Path
 
 from regard.data import pieces
 from regard.errors import UserError
-from regard.examples.piecework import Wait
+from regard.examples.piecework import Piecework, Wait
 from regard.examples.preparation import STORE, Plan
 from regard.recipe.parts import add_folder, folders, module
-from regard.runs import preparing
+from regard.runs import cluster, preparing
 from regard.train import manifest
 from regard.train.device import cores
 
@@ -89,11 +89,50 @@ def _end_with_parent() -> None:
 
 def help_with(folder: Path, part: str) -> None:
     """Make pieces of a part of a run that another process prepares."""
+    if (helper := _helper(folder, part)) is not None:
+        helper.help()
+
+
+def _helper(folder: Path, part: str) -> Piecework | None:
+    """Who can make pieces of a part, if there are any."""
     recipe = preparing.recipe_of(folder)
     with recipe.place.located():
         plan = module("tasks", recipe.kind).plan(recipe.task)
-        if isinstance(plan, Plan):
-            plan.help(folder, part)
+        return plan.helper(folder, part) if isinstance(plan, Plan) else None
+
+
+def by_ray(tell: Callable[[str], None]) -> Helpers:
+    """The workers of the cluster that this process is connected with. What they could not do for
+    want of a folder or a version is reported, and done here."""
+    return partial(_cluster, tell)
+
+
+@contextmanager
+def _cluster(tell: Callable[[str], None], folder: Path, part: str, missing: int) -> Iterator[Wait]:
+    """They make all pieces; this process has nothing to do meanwhile."""
+    plan = pieces.begun(folder / STORE, part)
+    count = plan["count"] if plan and missing else 0
+    order = {"folder": str(folder), "part": part}
+    try:
+        done = cluster.each("runs.encoding:encoder", order, [*map(str, range(count))])
+        for fault in sorted({each.error for each in done if each.error}):
+            tell(fault)
+    except UserError as error:
+        tell(f"{error}; this process does what is left")
+    yield lambda: None
+
+
+def encoder(order: Mapping[str, str]) -> cluster.Work:
+    """What makes a piece, by its number, in a worker of a cluster."""
+    if (helper := _helper(Path(order["folder"]), order["part"])) is None:
+        raise UserError(f"{order['folder']}: no run is being prepared there")
+
+    def make(number: str) -> bytes:
+        with suppress(UserError):  # whoever asked will come upon it, too
+            helper.help([int(number)])
+        return b""
+
+    return make
 
 
 def join(folder: Path) -> None:
@@ -105,8 +144,8 @@ def join(folder: Path) -> None:
     while (folder / preparing.NAME).is_file() and not (folder / manifest.RECIPE).is_file():
         for part in PARTS:
             found = pieces.begun(folder / STORE, part)
-            if found is not None and found[0] not in done:
-                done.add(found[0])
+            if found is not None and found["key"] not in done:
+                done.add(found["key"])
                 with suppress(UserError, OSError):  # the other process will come upon it, too
                     help_with(folder, part)
         time.sleep(POLL)

@@ -1,10 +1,7 @@
 """Verbs that say something of each input: predict, score."""
 
-import csv
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
@@ -23,23 +20,19 @@ from regard.verbs.common import (
     add_parts,
     given,
     load,
-    one_line,
     say,
     unfinished_key,
 )
+from regard.verbs.outputs import Header
 from regard.verbs.sources import Format, Source, put, sources
-
-if TYPE_CHECKING:
-    from regard.data.extended import Table
-    from regard.front import Predictor
-
-Header = Literal["auto", "yes", "no"]
 
 
 def predict(
     run: Positional[Folder],
     file: Positional[Maybe[str]] = None,
     *,
+    to: Maybe[Path] = None,
+    ray: Maybe[str] = None,
     column: Maybe[str] = None,
     input_format: Format = "auto",
     delimiter: str = "auto",
@@ -80,7 +73,7 @@ def predict(
 
     One line out for each line in; of a folder of pictures, each with its path. A table (TSV, CSV,
     JSONL) comes out as it came in, with a column added: label, tags, translation, continuation, or
-    predicted_label where that is there already.
+    predicted_label where that is there already. Of a folder of files, a file for each.
 
     Examples:
       regard predict runs/mine "a dog runs ."
@@ -97,6 +90,8 @@ def predict(
       regard predict runs/imdb-mlm "this movie was [MASK] ." --top 10
       regard predict runs/chat "What is 2 + 3?"
       regard predict runs/etth1-linear series.csv > forecast.csv
+      regard predict runs/mine shards/ --to predicted/
+      regard predict runs/mine shards/ --to predicted/ --ray h1:6379
       regard predict runs/mnist-vit digit.png
       regard predict runs/speech hello.wav --beams 16 --language-model runs/letters --json
 
@@ -104,7 +99,11 @@ def predict(
         file: A text, or a file, UTF-8, plain or gzip; otherwise, and for -, standard input, where a
             run that answers keeps what was said if somebody types it (an empty line begins anew). A
             forecast reads all of a CSV file as one input and writes CSV, or JSON: the rows that
-            follow, with their times and the ends of their intervals.
+            follow, with their times and the ends of their intervals. Or a folder of such files.
+        to: The folder of what is made of a folder: files of the same names, each whole or not
+            there; those that are there are not made again. Otherwise all goes to stdout.
+        ray: Predict for a folder's files on the Ray cluster at this address: auto, local, or
+            HOST:6379. All its machines must see the same folders under the same paths.
         column: The column of a table that is read: its name, or its number, from 1; otherwise that
             of the run's own data, or the only one that holds texts.
         input_format: What is read: text, a line each, or a table (conll: a word a line, for runs
@@ -146,7 +145,7 @@ def predict(
             good, but a sentence's output can depend on those beside it.
         json: The same as --format jsonl.
     """
-    from regard.verbs import display, writing
+    from regard.verbs import display, outputs, shards, writing
 
     add_parts(parts)
     options = given(
@@ -162,10 +161,13 @@ def predict(
     [source] = sources([file], input_format, run, "predict")
     opened: Any = {"checkpoint": checkpoint, "device": device}
     opened |= {"engine": engine, "quantization": quantization, "shortlist": shortlist}
-    predictor = load(run, **opened, **given(choices=choices))
+    opened |= given(choices=None if choices is None else str(choices))
+    if not source.is_folder:
+        _refuse_without_folder(source, to=to, ray=ray)
+    predictor = load(run, **opened)
     display.notes(predictor)
     if stream or next is not None:
-        _refuse_layout(source, column=column, delimiter=delimiter, header=header)
+        outputs.refuse_layout(source, column=column, delimiter=delimiter, header=header)
         if stream:
             writing.stream(predictor, source, detailed=detailed, stop=stop, **options)
         else:
@@ -179,31 +181,17 @@ def predict(
     if stop:
         options["stop"] = stop
     options |= {"prefix": prefix, "batch": batch, "align": detailed, "split": split}
-    mark = unfinished_key(predictor.unfinished)
-    if source.is_table and not predictor.task.reads_files:
-        asked = [] if column is None else [column]
-        how: Any = {"columns": asked, "inputs": True, "delimiter": delimiter, "header": header}
-        with _table(predictor, source, **how) as table:
-            from regard import tabular
-
-            for line in tabular.predict(
-                predictor, table, details=detailed, tell=display.warn, mark=mark, **options
-            ):
-                put(line)
+    how = outputs.How(
+        options=options, detailed=detailed, column=column, delimiter=delimiter, header=header,
+        mark=unfinished_key(predictor.unfinished),
+    )  # fmt: skip
+    if source.path is not None and shards.are(source, predictor):
+        given_files = shards.Shards(predictor, source.path, input_format, how, to)
+        shards.predict(given_files, opened, ray, source.hint)
         return
-    _refuse_layout(source, column=column, delimiter=delimiter, header=header)
-    outputs = predictor.stream(source.inputs(predictor.task), details=detailed, **options)
-    for number, prediction in enumerate(outputs, 1):
-        source.warn(number, prediction.status, prediction.problem)
-        if detailed and predictor.task.reads_files:
-            for step in _steps(prediction.text):
-                say(step | mark)
-        elif detailed:
-            say(prediction.as_dict() | mark)
-        else:
-            said = one_line(predictor.task, prediction.tagged() if split else prediction.text)
-            named = prediction.source if source.is_folder else []
-            say("\t".join([*named, said]))
+    _refuse_without_folder(source, to=to, ray=ray)
+    for line in outputs.lines(predictor, source, how):
+        put(line)
 
 
 def score(
@@ -246,7 +234,7 @@ def score(
             sentence without a known tag: "-", or null.
         json: The same as --format jsonl.
     """
-    from regard.verbs import display
+    from regard.verbs import display, outputs
 
     add_parts(parts)
     detailed = json or format == "jsonl"
@@ -257,16 +245,17 @@ def score(
     totals: list[dict[str, Any]] = []
     if len(found) == 1 and found[0].is_table and not task.reads_files:
         how: Any = {"columns": columns, "delimiter": delimiter, "header": header}
-        with _table(predictor, found[0], **how) as table:
+        with outputs.table(predictor, found[0], **how) as table:
             from regard import tabular
+            from regard.data.extended import encoded
 
             each: Any = {"details": detailed, "tell": display.warn, "mark": mark}
             for line in tabular.score(predictor, table, each=totals.append, **each):
-                put(line)
+                put(encoded(line))
         display.likelihood(totals)
         return
     for source in found:
-        _refuse_layout(source, columns=columns, delimiter=delimiter, header=header)
+        outputs.refuse_layout(source, columns=columns, delimiter=delimiter, header=header)
     if found and len(found) != len(predictor.sides):
         wanted = " ".join(predictor.sides).upper()
         raise RecipeError(f"score: give the files {wanted}, or none to score the {part} part")
@@ -287,31 +276,8 @@ def score(
     display.likelihood(totals)
 
 
-def _table(
-    predictor: "Predictor", source: Source, *, header: Header, **how: Any
-) -> "AbstractContextManager[Table]":
-    """The table that a source holds, of which the model's columns are read."""
-    from regard import tabular
-
-    headed = None if header == "auto" else header == "yes"
-    return source.table(tabular.request(predictor, header=headed, **how))
-
-
-def _steps(text: str) -> Iterator[dict[str, Any]]:
-    """The rows of a forecast, which is CSV: times, and numbers by name."""
-    from regard.data.delimiters import is_number, of_series
-
-    lines = text.splitlines()
-    for row in csv.DictReader(lines, delimiter=of_series("auto", ".csv", lines)):
-        points = {name: cell.replace(",", ".") for name, cell in row.items()}
-        yield {name: float(c) if is_number(c) else row[name] for name, c in points.items()}
-
-
-def _refuse_layout(source: Source, **given: Any) -> None:
-    """Options for tables are for tables."""
+def _refuse_without_folder(source: Source, **given: Any) -> None:
+    """Options for folders of shards are for these."""
     for name, value in given.items():
-        if value not in (None, (), "auto"):
-            raise RecipeError(
-                f"{name}: {source.name} is no table; if it holds one: --input-format csv (or tsv, "
-                "jsonl)"
-            )
+        if value is not None:
+            raise RecipeError(f"{name}: {source.name} is no folder of files that hold inputs")

@@ -130,8 +130,9 @@ def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
         return Source(format="text" if format == "auto" else format)
     path = Path(given)
     piped = f"; if it is a text: echo {quoted(given)} | {with_parts(verb, run)}"
-    whole = is_there(path) and (path.is_dir() or media.is_media(path))
-    if format == "auto" and (whole or media.is_inside(given)):
+    if is_there(path) and path.is_dir():
+        return Source(path, hint=piped)
+    if format == "auto" and ((is_there(path) and media.is_media(path)) or media.is_inside(given)):
         return Source(path, hint=piped)  # of which a run of texts says that it is none
     if is_there(path) or _looks_like_a_file(given):
         try:
@@ -175,12 +176,10 @@ def _looks_like_a_file(text: str) -> bool:
     return bool(KNOWN.search(text) or NAME.fullmatch(text)) or inside
 
 
-def put(line: str) -> None:
-    """A line of a table, byte for byte, on standard output."""
-    from regard.data.extended import encoded
-
+def put(data: bytes) -> None:
+    """A line, byte for byte, on standard output."""
     if (buffer := getattr(sys.stdout, "buffer", None)) is None:
-        print(line, end="", flush=True)
+        print(data.decode("utf-8", "surrogateescape"), end="", flush=True)
         return
-    buffer.write(encoded(line))
+    buffer.write(data)
     buffer.flush()

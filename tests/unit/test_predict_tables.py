@@ -94,7 +94,7 @@ def test_a_text_is_no_missing_file(text: str, call: Call):
 def test_folders_and_tables_that_are_none_are_refused(call: Call):
     Path("folder").mkdir()
     [said] = call("predict", "classify", "folder").err
-    assert said.startswith("folder is a folder: name a file in it; if it is a text: echo folder | ")
+    assert said.startswith("folder is a folder without files; if it is a text: echo folder | ")
     found = call("predict", "classify", "a dog", "--column", "text")
     assert found.code == 2 and found.err[0].startswith("column: the text is no table; ")
     found = call("predict", "classify", "a dog", "--input-format", "csv")
