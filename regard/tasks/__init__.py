@@ -34,7 +34,6 @@ from regard.tasks._checks import (
     check_read_positions as check_read_positions,
     check_search as check_search,
     check_spelling as check_spelling,
-    check_unmixed as check_unmixed,
     check_written as check_written,
 )
 from regard.types import Batch, Batches, Carry, Sizes, Terms
@@ -259,10 +258,17 @@ def sizes_of(fields: Fields, reads: str = "", writes: str = "", shared: bool = F
     return Sizes(sizes, reads, writes, shared, hashes)
 
 
-def chosen_field(name: str, part: Part, task: Any, column: int = 0) -> Field:
+def chosen_field(
+    name: str, part: Part, task: Any, column: int = 0, *, mixes: bool = False
+) -> Field:
     """What a task reads, where a section of the recipe chooses it; `column` says which of
-    data.columns is its own."""
+    data.columns is its own. Mixed pictures want what is predicted to be mixed, too (`mixes`)."""
     made: Field = module("fields", part.kind).Field.of(name, part.config, task)
+    if made.mixed and not mixes:
+        raise RecipeError(
+            f"{name}.augment.mixup: it mixes labels, too, so it is for classify with "
+            "labels.kind = 'one' alone: leave it out, or set it to 0"
+        )
     columns = task.data.columns
     return made.in_column(str(columns[column])) if columns else made
 

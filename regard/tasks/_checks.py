@@ -24,16 +24,6 @@ def check_head(recipe: Recipe, predicts: str) -> None:
         raise RecipeError(f"model.head.kind: {head!r} is not for the task {recipe.kind}")
 
 
-def check_unmixed(fields: Mapping[str, Field]) -> None:
-    """Mixed pictures want what is predicted to be mixed, too: labels can be, texts cannot."""
-    for section, field in fields.items():
-        if field.mixed:
-            raise RecipeError(
-                f"{section}.augment.mixup: it mixes labels, too, so it is for classify alone: "
-                "leave it out, or set it to 0"
-            )
-
-
 def check_counting(recipe: Recipe, kind: str) -> None:
     """What is counted of labels, or fitted to them, has one for each text."""
     reads = recipe.model.input.config

@@ -27,7 +27,6 @@ from regard.tasks import (
     FolderTask,
     Prediction,
     check_positions,
-    check_unmixed,
     check_written,
     chosen_field,
     parsed_cell,
@@ -40,7 +39,7 @@ from regard.types import Batch, Carry, Terms
 def check_described(recipe: Recipe, what: str) -> None:
     """Refuse what cannot be learnt of files, such as sounds, with a text each."""
     config, model = recipe.task, recipe.model
-    check_unmixed({"source": chosen_field("source", config.source, config)})
+    chosen_field("source", config.source, config)  # refuses what is not for it
     if config.data.columns and len(config.data.columns) != 2:
         raise RecipeError(
             f"data.columns: the {what}'s and the text's are wanted, not {len(config.data.columns)}"

@@ -23,7 +23,6 @@ from regard.examples.stored import Rows, collate
 from regard.fields import Example, labels
 from regard.heads.labels import mixed
 from regard.inspect import reading
-from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score, accuracy, labels as label_metrics
 from regard.metrics.labels import Judged
 from regard.model import Model
@@ -83,9 +82,7 @@ def check(recipe: Recipe) -> None:
     check_head(recipe, "labels")
     check_counting(recipe, config.labels.kind)
     check_spelling(recipe)
-    source = chosen_field("source", config.source, config, 1)
-    if source.mixed and config.labels.kind == "several":
-        raise RecipeError("source.augment.mixup: it is for labels.kind = 'one'")
+    source = chosen_field("source", config.source, config, 1, mixes=config.labels.kind == "one")
     longest = config.data.max_length
     why = f"data.max_length = {longest} and the tokens at both ends ask"
     check_read_positions(recipe, source, longest + 2, why)
@@ -93,7 +90,7 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Texts (or what else has labels) and labels, as a table has them."""
-    source = chosen_field("source", config.source, config, 1)
+    source = chosen_field("source", config.source, config, 1, mixes=config.labels.kind == "one")
     fields = {source.column: source, "label": labels.Field("labels", config.labels)}
     read = partial(_read, config, source)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
@@ -137,10 +134,9 @@ class Task(FolderTask):
 
     def _targets(self, batch: Batch) -> torch.Tensor:
         """Labels; where pictures are mixed, the probabilities of both labels."""
-        truth, share = batch["labels"], batch.tensors.get(f"{self.source.name}_share")
-        if share is None:
-            return truth
-        return mixed(truth, batch["labels_other"], share, len(self.names))
+        truth, count = batch["labels"], len(self.names)
+        share = batch.tensors.get(f"{self.source.name}_share")
+        return truth if share is None else mixed(truth, batch["labels_other"], share, count)
 
     def _logits(self, model: Model, rows: Rows, batch: int = 0) -> NDArray[np.float64]:
         """Logits (N, C) of texts, each as if it stood alone."""
@@ -283,7 +279,7 @@ class Task(FolderTask):
 
     def look(
         self, model: Model, text: str, search: Part, target: str | None, length: int
-    ) -> Reading:
+    ) -> reading.Reading:
         """One label, or those of several that are likelier than not (the likeliest, if none is)."""
         whole = self.source.encode(parsed(self.source, [text]))[0]
         row = self.source.cut(whole, self.config.data.max_length)

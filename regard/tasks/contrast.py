@@ -22,15 +22,7 @@ from regard.metrics import Direction, Score, retrieval
 from regard.model import Model
 from regard.recipe.config import Recipe, Room
 from regard.recipe.parts import Part
-from regard.tasks import (
-    FolderTask,
-    Prediction,
-    check_head,
-    check_unmixed,
-    chosen_field,
-    read_positions,
-    sizes_of,
-)
+from regard.tasks import FolderTask, Prediction, check_head, chosen_field, read_positions, sizes_of
 from regard.tasks._writing import columns_of, read_pairs
 from regard.types import Batch, Batches, Carry, Terms
 
@@ -79,8 +71,7 @@ def check(recipe: Recipe) -> None:
     if (columns := len(config.data.columns)) not in (0, 2):
         raise RecipeError(f"data.columns: the source's and the target's are wanted, not {columns}")
     check_head(recipe, "pairs")
-    sides = zip(SIDES, (config.source, config.target), strict=True)
-    check_unmixed({side: chosen_field(side, part, config) for side, part in sides})
+    plan(config)  # fields refuse what is not for them
     config.held_out.check(config.data)
     pairs.check_files(config.data)
 
