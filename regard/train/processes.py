@@ -55,6 +55,12 @@ def restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
+def is_elastic() -> bool:
+    """Whether torchrun has started this process: it also starts all again, uncounted, where others
+    have come or gone."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
 def join(timeout: float = 10.0) -> "Processes":
     """The group that the environment describes, once all are there; `timeout` is in minutes."""
     store, rank, size = next(rendezvous("env://"))
