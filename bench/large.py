@@ -43,6 +43,8 @@ RECIPE = """task = "translate"
 [data]
 train = ["train.tsv"]
 validation = ["validation.tsv"]
+[batch]
+tokens = 2048
 [model]
 dim = 64
 [model.encoder]

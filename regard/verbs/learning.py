@@ -1,4 +1,4 @@
-"""Verbs that make a model: train, doctor, demo."""
+"""Verbs that make a model: train, gather, doctor, demo."""
 
 import sys
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from regard.errors import RecipeError
 from regard.verbs.common import (
     INTERRUPTED,
     Flag,
+    Folder,
     From,
     Maybe,
     Override,
@@ -199,6 +200,32 @@ def _launch(
     words = ["train", *recipes, *options, *["--json"] * as_json, *overrides]
     if code := processes.launch(count, words):
         sys.exit(code)
+
+
+def gather(run: Positional[Folder], *, parts: Parts = None, json: Flag = False) -> None:
+    """Make an ordinary run of one that several processes have trained with divided weights.
+
+    A run that has trained to its end is one already. Of one that was stopped, each checkpoint is
+    written whole, in place of its shards: no process needs to know how many there were.
+
+    Examples:
+      regard gather runs/mine
+
+    Args:
+        json: The updates whose checkpoints were written, as JSON on stdout.
+    """
+    from regard import runs
+    from regard.runs import gathering
+    from regard.verbs import display
+
+    add_parts(parts)
+    with display.waiting(f"gathering {run}"):
+        found = gathering.gather(runs.Run(run))
+    if json:
+        say({"run": str(run), "updates": found})
+    else:
+        shown = f"whole at update {', '.join(f'{n:,}' for n in found)}" if found else "not in shards"
+        print(f"{run}: {shown}")
 
 
 def _seeds(

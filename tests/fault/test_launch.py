@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,14 @@ def test_nodes_come_and_go(tmp_path: Path, tally: Tally):
     changes.append("train.validate_every=0")
     command = [*torchrun, "-m", "regard", "train", str(recipe), "--to", str(run), *changes]
     nodes: list[subprocess.Popen[bytes]] = []
+    # Else a node that comes waits for an address that torchrun 2.13 gives in the first round alone.
+    environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
+    def kill(node: "subprocess.Popen[bytes]") -> None:
+        for pid in (*_children(node.pid), node.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        node.wait()
 
     def ranks(count: int) -> None:
         """Wait until a start by so many is recorded, which comes after the last one."""
@@ -251,17 +260,14 @@ def test_nodes_come_and_go(tmp_path: Path, tally: Tally):
 
     try:
         for count in (1, 2):
-            nodes.append(subprocess.Popen(command, start_new_session=True))
+            with (tmp_path / f"said-{count}").open("w") as said:
+                nodes.append(subprocess.Popen(command, env=environment, stdout=said, stderr=said))
             ranks(count)
-        for pid in (*_children(nodes[1].pid), nodes[1].pid):
-            os.kill(pid, signal.SIGKILL)
-        nodes.pop().wait()
+        kill(nodes.pop())
         ranks(1)
         assert nodes[0].wait(200) == 0
     finally:
         for node in nodes:
-            for pid in (*_children(node.pid), node.pid):
-                os.kill(pid, signal.SIGKILL)
-            node.wait()
+            kill(node)
     assert_each_once(run, updates)
     tally("nodes of torchrun's that came or went", 2)
