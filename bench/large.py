@@ -64,7 +64,9 @@ log_every = 1
 def large(options: argparse.Namespace) -> dict[str, Any]:
     """Memory and time of preparing and of learning from many pairs."""
     if not Path("/proc/self/smaps_rollup").is_file():
-        raise UserError("bench large: the memory of several processes is looked up in /proc (Linux)")
+        raise UserError(
+            "bench large: the memory of several processes is looked up in /proc (Linux)"
+        )
     pairs = QUICK if options.quick else PAIRS
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, run = Path(name), Path(name) / "run"

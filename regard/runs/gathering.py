@@ -12,7 +12,9 @@ def gather(run: Run) -> list[int]:
         found = [each for each in checkpoint.checkpoints(run.checkpoints) if each.sharded]
         for each in found:
             if fault := each.fault(resumable=True):
-                raise UserError(f"{each.folder}: {fault}. Remove this folder, or bring the file back")
+                raise UserError(
+                    f"{each.folder}: {fault}. Remove this folder, or bring the file back"
+                )
         for each in found:
             made = each.manifest()
             checkpoint.save(

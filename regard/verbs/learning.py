@@ -224,7 +224,9 @@ def gather(run: Positional[Folder], *, parts: Parts = None, json: Flag = False) 
     if json:
         say({"run": str(run), "updates": found})
     else:
-        shown = f"whole at update {', '.join(f'{n:,}' for n in found)}" if found else "not in shards"
+        shown = (
+            f"whole at update {', '.join(f'{n:,}' for n in found)}" if found else "not in shards"
+        )
         print(f"{run}: {shown}")
 
 

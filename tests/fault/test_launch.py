@@ -228,8 +228,9 @@ def test_a_rank_that_is_stopped_is_named_and_started_again(tmp_path: Path):
 
 @pytest.mark.skipif(not FULL, reason="of the whole")
 def test_nodes_come_and_go(tmp_path: Path, tally: Tally):
-    """torchrun goes on with two nodes, and with one again, where it had begun with one."""
-    recipe, run, updates = tiny.write("transformer", tmp_path), tmp_path / "run", 3000
+    """Begun with one node, torchrun goes on with two; started anew, after all were killed, with one
+    again."""
+    recipe, run, updates = tiny.write("transformer", tmp_path), tmp_path / "run", 1500
     words = ["--nnodes=1:2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--max-restarts=9"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", *words]
     torchrun.append(f"--rdzv-endpoint=127.0.0.1:{free_port()}")
@@ -259,12 +260,13 @@ def test_nodes_come_and_go(tmp_path: Path, tally: Tally):
         return (run / "metrics.jsonl").exists()
 
     try:
-        for count in (1, 2):
-            with (tmp_path / f"said-{count}").open("w") as said:
+        for number, count in enumerate((1, 2, 1)):
+            if number == 2:
+                while nodes:
+                    kill(nodes.pop())
+            with (tmp_path / f"said-{number}").open("w") as said:
                 nodes.append(subprocess.Popen(command, env=environment, stdout=said, stderr=said))
             ranks(count)
-        kill(nodes.pop())
-        ranks(1)
         assert nodes[0].wait(200) == 0
     finally:
         for node in nodes:
