@@ -18,7 +18,7 @@ from regard.recipe.values import Rows, RowsOrZero
 from regard.types import ALL, Batch, Position
 
 Result = TypeVar("Result")
-Lengths = NDArray[np.integer[Any]]
+Lengths = NDArray[np.int64]
 """(N, sides): how many tokens each side of each example has."""
 
 

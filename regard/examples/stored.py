@@ -85,7 +85,7 @@ class Stored:
         return collate(self.fields, [self.store[n] for n in ids], ids)
 
 
-def _narrow(lengths: NDArray[np.int64]) -> Lengths:
+def _narrow(lengths: Lengths) -> NDArray[Any]:
     """In as few bytes as they need: there may be many millions."""
     return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
 

@@ -230,7 +230,7 @@ def test_a_rank_that_is_stopped_is_named_and_started_again(tmp_path: Path):
 def test_nodes_come_and_go(tmp_path: Path, tally: Tally):
     """Begun with one node, torchrun goes on with two; started anew, after all were killed, with one
     again."""
-    recipe, run, updates = tiny.write("transformer", tmp_path), tmp_path / "run", 1500
+    recipe, run, updates = tiny.write("transformer", tmp_path), tmp_path / "run", 600
     words = ["--nnodes=1:2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--max-restarts=9"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", *words]
     torchrun.append(f"--rdzv-endpoint=127.0.0.1:{free_port()}")
