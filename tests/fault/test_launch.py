@@ -247,29 +247,24 @@ def test_nodes_come_and_go(tmp_path: Path, tally: Tally):
                 os.kill(pid, signal.SIGKILL)
         node.wait()
 
-    def ranks(count: int) -> None:
-        """Wait until a start by so many is recorded, which comes after the last one."""
-        while True:
-            assert all(node.poll() is None for node in nodes), f"{count} are waited for"
-            starts = [r for r in Run(run).records() if r["kind"] == "start"] if there() else []
-            if starts and starts[-1].get("processes", 1) == count:
-                return
-            time.sleep(0.1)
-
-    def there() -> bool:
-        return (run / "metrics.jsonl").exists()
+    def saved_by(count: int) -> bool:
+        newest, _ = checkpoint.newest(run / "checkpoints", resumable=True)
+        return newest is not None and newest.progress()["machine"].get("processes", 1) == count
 
     try:
-        for number, count in enumerate((1, 2, 1)):
-            if number == 2:
-                while nodes:
-                    kill(nodes.pop())
-            with (tmp_path / f"said-{number}").open("w") as said:
-                nodes.append(subprocess.Popen(command, env=environment, stdout=said, stderr=said))
-            ranks(count)
+        for count in (1, 2):
+            nodes.append(subprocess.Popen(command, env=environment))
+            while not saved_by(count):
+                assert all(node.poll() is None for node in nodes)
+                time.sleep(0.1)
+        while nodes:
+            kill(nodes.pop())
+        nodes.append(subprocess.Popen(command, env=environment))
         assert nodes[0].wait(200) == 0
     finally:
         for node in nodes:
             kill(node)
     assert_each_once(run, updates)
+    starts = [record for record in Run(run).records() if record["kind"] == "start"]
+    assert [record.get("processes", 1) for record in starts] == [1, 2, 1]
     tally("nodes of torchrun's that came or went", 2)
