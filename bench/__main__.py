@@ -20,6 +20,7 @@ from bench import (
     defaults,
     gpt,
     labels,
+    large,
     machine,
     ngrams,
     plan,
@@ -64,6 +65,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "tags": tags.tags,
     "bag": bag.bag,
     "plan": plan.plan,
+    "large": large.large,
     "processes": processes.processes,
 }
 

@@ -78,6 +78,7 @@ VERBS: dict[str, Callable[..., None]] = {
         starting.new,
         preparing.prepare,
         learning.train,
+        learning.gather,
         learning.doctor,
         planning.plan,
         sweeping.sweep,

@@ -83,19 +83,19 @@ def plan(
     A single example over the budget is a batch of its own.
     """
     order = np.arange(len(lengths)) if order is None else order
-    sides = lengths[order]
-    ranked = order[np.lexsort(sides.T)]
-    longest = lengths[ranked].max(1)
+    narrow = lengths.astype(np.min_scalar_type(lengths.max(initial=0)), copy=False)
+    ranked = order[np.lexsort(narrow[order].T)]  # by counting, if numbers have 2 bytes
+    longest = narrow[ranked].max(1)
     most = config.sentences or len(order)
-    batches, start, widest = [], 0, 0
-    for n, length in enumerate(longest.tolist()):
-        wider = max(widest, length)
-        if n > start and (wider * (n + 1 - start) > config.tokens or n - start >= most):
-            batches.append(ranked[start:n])
-            start, wider = n, length
-        widest = wider
-    if start < len(ranked):
-        batches.append(ranked[start:])
+    batches, start = [], 0
+    while start < len(ranked):
+        first = int(longest[start])
+        fitting = min(most, max(1, config.tokens // first)) if first else most
+        widest = np.maximum.accumulate(longest[start : start + fitting])
+        padded = widest * np.arange(1, len(widest) + 1)
+        size = max(1, int(np.searchsorted(padded, config.tokens, "right")))
+        batches.append(ranked[start : start + size])
+        start += size
     return batches
 
 

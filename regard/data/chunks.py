@@ -29,6 +29,8 @@ LINES = 2048
 """Whose chunks are counted together."""
 TOGETHER = 500
 """How often a chunk stands in one line of what a tokenizer is trained on."""
+REPEATED = 1 << 25
+"""How many chunks are repeated at most: a library that counts them again takes 1 µs for each."""
 RUNS = re.compile(" +[^ ]+| +")
 
 
@@ -154,8 +156,11 @@ def _parts(cut: Cut, line: str) -> list[str]:
 
 
 def repeated(counts: Counter[str], pieces: Callable[[str], list[str]]) -> Iterator[str]:
-    """Lines that hold the pieces of each chunk as often as it was counted, between blanks."""
-    for chunk, count in counts.items():
+    """Lines that hold the pieces of each chunk as often as it was counted, between blanks; of very
+    many chunks, in proportion to that, and at least once."""
+    total = max(REPEATED, counts.total())
+    for chunk, seen in counts.items():
         text = " ".join([*pieces(chunk), ""])
+        count = max(1, seen * REPEATED // total)
         for first in range(0, count, TOGETHER):
             yield text * min(TOGETHER, count - first)

@@ -60,7 +60,8 @@ class Config:
     """Read the training files again in every epoch, instead of storing them. What fields learn,
     they learn from the first 100,000 examples. Not for running text, passages and tags."""
     shuffle: Rows = 200_000
-    """With data.streaming, so many examples are in memory, and shuffled, at once."""
+    """With data.streaming, so many examples are shuffled at once; up to three times as many are in
+    memory."""
 
     def __post_init__(self) -> None:
         check_set(self.set, self.folder)

@@ -52,9 +52,11 @@ def _rest(plan: Plan, stream: Iterator[Example], wanted: AbstractSet[str]) -> tu
     """Of the examples that are left, those keys that are wanted; and how many there are."""
     beyond, count = set[str](), 0
     fields = [(n, field) for n, field in enumerate(plan.fields.values()) if field.distinctive]
+    first, field = fields[0] if fields else (0, None)
     for example in stream:
         count += 1
-        if wanted:
+        # Where a whole example is wanted, its first side is, too: few need a second look.
+        if wanted and field and examples.key([field.show(example.values[first])]) in wanted:
             lines = [field.show(example.values[n]) for n, field in fields]
             beyond |= {examples.key(lines), examples.key(lines[:1])} & wanted
     return beyond, count

@@ -33,7 +33,8 @@ class Stored:
             field.verify(self.store, longest)
             self._check_types(field)
         found = (field.lengths(self.store) for field in self.fields)
-        self.lengths: Lengths = np.stack([each for each in found if each is not None], 1)
+        sides = [_narrow(each) for each in found if each is not None]
+        self.lengths: Lengths = np.stack(sides, 1)
         """(N, sides that have positions)."""
 
     def _check_types(self, field: Any) -> None:
@@ -85,6 +86,11 @@ class Stored:
 
     def batch(self, ids: Sequence[int]) -> Batch:
         return collate(self.fields, self._rows(ids), ids)
+
+
+def _narrow(lengths: Lengths) -> NDArray[Any]:
+    """In as few bytes as they need: there may be many millions."""
+    return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
 
 
 EARLIER = {

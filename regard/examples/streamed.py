@@ -5,7 +5,8 @@ block by block (`store/streamed`). The first examples alone are kept as they are
 fields have something to learn from.
 
     epoch       sources in an order of their own, each from its beginning to its end
-    window      so many blocks of these, in memory: their rows are shuffled, and cut into batches
+    window      so many blocks of these: their rows are shuffled, and cut into batches; those of up
+                to three are in memory, since batches are made ahead
 
 Lengths say how many batches each window has: which rows are at a position is a function of
 (seed, epoch, position), and to resume is arithmetic. What is read again then is the beginning of

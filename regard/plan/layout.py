@@ -75,15 +75,25 @@ class Layout:
         found = asdict(self)
         found["bytes_per_device"] = found.pop("bytes")
         found["memory_bytes_per_device"] = found.pop("memory")
-        return found
+        return found | {"keys": self.keys}
+
+    @property
+    def keys(self) -> list[str]:
+        """What the recipe must say; batches are split by themselves."""
+        said = {
+            "train.sharding=full": self.kind == "FSDP",
+            "train.activation_checkpointing=true": self.checkpointing,
+        }
+        return [key for key, wanted in said.items() if wanted]
 
     def __str__(self) -> str:
         many = f" over {self.devices:,} devices" if self.devices > 1 else ""
         keeps = "with" if self.checkpointing else "without"
+        keys = f"; set {' '.join(self.keys)}" if self.keys else ""
         return (
             f"{self.kind}{many}, {self.rows:,} examples on each at once, accumulate = "
             f"{self.accumulate:,}, {keeps} activation checkpointing: "
-            f"{self.bytes / 1e9:.1f} of {self.memory / 1e9:.0f} GB"
+            f"{self.bytes / 1e9:.1f} of {self.memory / 1e9:.0f} GB{keys}"
         )
 
 

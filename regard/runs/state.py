@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.recipe import config
 from regard.recipe.parts import resume, with_parts
 from regard.runs import Run, preparing
+from regard.runs.creation import planned
 from regard.train import checkpoint, lock, manifest
 from regard.train.job import Config
 
@@ -105,6 +106,14 @@ def check_rerun(
     what = "is a finished run" if (there[0] / "model").is_dir() else "is there already"
     text = f"{there[0]} {what} and stays as it is: the new run is {folder}"
     return [{"kind": "warning", "text": text}]
+
+
+def is_of(folder: Path, recipe: config.Recipe) -> bool:
+    """Whether the run in a folder was made from a recipe."""
+    if not (folder / manifest.RECIPE).is_file():
+        return False
+    run = Run(folder)
+    return config.dump(run.recipe) == config.dump(planned(recipe, run.task))
 
 
 def _taken(name: str) -> tuple[list[Path], Path]:

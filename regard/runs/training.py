@@ -188,7 +188,7 @@ def _start(
     log: Log | Unlogged, progress: Progress, before: dict[str, Any], now: dict[str, Any]
 ) -> None:
     """Record what this start decided, where it is new, and say what is no longer as it was."""
-    if any(before.get(key) != value for key, value in now.items()):
+    if any(before.get(key) != now.get(key) for key in (*now, "processes")):
         text = "; ".join(device.changes(before, now))
         record = {"kind": "start", "update": progress.update, **now}
         log.record(record | ({"text": text} if text else {}))

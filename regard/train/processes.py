@@ -55,11 +55,22 @@ def restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
+def is_elastic() -> bool:
+    """Whether torchrun has started this process: it also starts all again, uncounted, where others
+    have come or gone."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
 def join(timeout: float = 10.0) -> "Processes":
     """The group that the environment describes, once all are there; `timeout` is in minutes."""
     store, rank, size = next(rendezvous("env://"))
     store.set_timeout(timedelta(minutes=timeout))
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    backend = "gloo"
+    if torch.cuda.is_available():
+        backend = "cpu:gloo,cuda:nccl"
+        # Before NCCL asks: else all ranks of a machine would have a context on its first GPU.
+        here = int(os.environ.get("LOCAL_RANK", "0"))
+        torch.cuda.set_device(here % torch.cuda.device_count())
     try:
         dist.init_process_group(
             backend,

@@ -1,4 +1,4 @@
-"""Verbs that make a model: train, doctor, demo."""
+"""Verbs that make a model: train, gather, doctor, demo."""
 
 import sys
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from regard.errors import RecipeError
 from regard.verbs.common import (
     INTERRUPTED,
     Flag,
+    Folder,
     From,
     Maybe,
     Override,
@@ -100,7 +101,7 @@ def _train(
     from regard.verbs import processes
 
     def make() -> tuple[runs.Run, list[dict[str, Any]]]:
-        again = resume or _begun(recipe, to)
+        again = resume or _begun(recipe, overrides, to, start_from)
         return _opened(recipe, overrides, to, again, start_from)
 
     if not many.is_one_of_many():
@@ -132,17 +133,26 @@ def _work(run: Any, warnings: list[dict[str, Any]], group: Any, *, as_json: bool
         sys.exit(INTERRUPTED)
 
 
-def _begun(recipe: Path | None, to: Path | None) -> Path | None:
+def _begun(
+    recipe: Path | None, overrides: Sequence[str], to: Path | None, start_from: Path | None
+) -> Path | None:
     """The run to go on with where processes that were lost are started again: that which they had
-    made, or begun to make."""
+    made, or begun to make. torchrun does not always say so: then it is a run of the same recipe."""
+    from regard import front
     from regard.runs import preparing, state
-    from regard.train.processes import restarts
+    from regard.train.processes import is_elastic, restarts
 
-    if recipe is None or not restarts():
+    if recipe is None or not (restarts() or is_elastic()):
         return None
     folder = to or state.last_folder(recipe)
-    there = folder is not None and (folder / "recipe.toml").is_file()
-    return folder if folder and (there or preparing.is_interrupted(folder)) else None
+    if folder is None or preparing.is_interrupted(folder):
+        return folder
+    if restarts():
+        return folder if (folder / "recipe.toml").is_file() else None
+    if to is None and state.unfinished(folder) is None:
+        return None
+    _, loaded = front.prepared(recipe, overrides, to, start_from)
+    return folder if state.is_of(folder, loaded) else None
 
 
 def _opened(
@@ -190,6 +200,34 @@ def _launch(
     words = ["train", *recipes, *options, *["--json"] * as_json, *overrides]
     if code := processes.launch(count, words):
         sys.exit(code)
+
+
+def gather(run: Positional[Folder], *, parts: Parts = None, json: Flag = False) -> None:
+    """Make an ordinary run of one that several processes have trained with divided weights.
+
+    A run that has trained to its end is one already. Of one that was stopped, each checkpoint is
+    written whole, in place of its shards: no process needs to know how many there were.
+
+    Examples:
+      regard gather runs/mine
+
+    Args:
+        json: The updates whose checkpoints were written, as JSON on stdout.
+    """
+    from regard import runs
+    from regard.runs import gathering
+    from regard.verbs import display
+
+    add_parts(parts)
+    with display.waiting(f"gathering {run}"):
+        found = gathering.gather(runs.Run(run))
+    if json:
+        say({"run": str(run), "updates": found})
+    else:
+        shown = (
+            f"whole at update {', '.join(f'{n:,}' for n in found)}" if found else "not in shards"
+        )
+        print(f"{run}: {shown}")
 
 
 def _seeds(

@@ -20,8 +20,10 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
+from regard.errors import UserError
+from regard.examples import streamed
 from regard.recipe import config
-from regard.runs import Run, finishing, train
+from regard.runs import Run, finishing, gathering, train
 from regard.runs.training import ALONE
 from regard.train import gradient, loop, manifest, processes, sharding
 from regard.train.group import Group
@@ -47,13 +49,14 @@ class Trial:
         self.poisoned = False
         self._watch_gradients()
 
-    def run(self, kind: str, name: str, **changes: Any) -> Run:
+    def run(self, kind: str, name: str, *overrides: str, **changes: Any) -> Run:
         """A run of its own, by rank 0; the other waits."""
-        base, copy = self.folder / kind / "base", self.folder / kind / name
+        base = self.folder / kind / "-".join(["base", *overrides])
+        copy = self.folder / kind / name
         if self.group.rank == 0:
             if not base.exists():
                 recipe = tiny.write(kind, self.folder / kind / "data")
-                Run.create(base, config.load(recipe, []))
+                Run.create(base, config.load(recipe, overrides))
             if not copy.exists():
                 shutil.copytree(base, copy)
         self.group.gather(None)
@@ -136,6 +139,52 @@ def equal_in_double_precision(trial: Trial) -> None:
             trial.together(name, run, 20, 30)
 
 
+def gathered(trial: Trial) -> None:
+    """Both stop after update 20; rank 0 looks at a copy with a shard cut off, makes an ordinary run
+    of what they have left, and trains it to its end."""
+    torch.set_default_dtype(torch.float64)
+    run = trial.run("transformer", "gathered", sharding="full", updates=50, average=0)
+    trial.train(run, trial.group, 20)
+    trial.group.gather(None)
+    if trial.group.rank == 0:
+        damaged = Run(Path(shutil.copytree(run.folder, run.folder.with_name("damaged"))))
+        damaged.recipe = run.recipe
+        shard = sorted((damaged.checkpoints / "00000020").glob("shard-*"))[0]
+        os.truncate(shard, shard.stat().st_size - 8)
+        said = [_refused(lambda: damaged.model("20")), _refused(lambda: gathering.gather(damaged))]
+        before = run.model("last").state_dict()
+        updates, again = gathering.gather(run), gathering.gather(run)
+        after = run.model("last").state_dict()
+        trial.train(run, ALONE)
+        trial.train(damaged, ALONE)
+        trial.found["gathering"] = {
+            "shard": shard.name,
+            "said": said,
+            "updates": [updates, again],
+            "same": all(torch.equal(before[name], after[name]) for name in before | after),
+            "aside": [*map(str, damaged.checkpoints.glob("*.damaged"))],
+        }
+        trial.note("transformer damaged", damaged)
+    trial.group.gather(None)
+    trial.note("transformer gathered", run)
+
+
+def _refused(ask: Callable[[], Any]) -> str:
+    try:
+        ask()
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def streamed_by_both(trial: Trial) -> None:
+    """Ctrl-C after update 10: each reads the files for itself."""
+    keys = ["data.streaming=true", "data.shuffle=10"]
+    changes: dict[str, Any] = {"updates": 20}
+    trial.alone("streamed alone", trial.run("transformer", "streamed alone", *keys, **changes))
+    trial.together("streamed", trial.run("transformer", "streamed", *keys, **changes), 10, 14)
+
+
 def equal_where_batches_are_split_or_refused(trial: Trial) -> None:
     for kind in tiny.KINDS:
         for what, memory in (("split", ROOM[kind]), ("refused", 1.0)):
@@ -180,6 +229,8 @@ def named_where_one_hangs(trial: Trial) -> None:
 
 STEPS: list[Callable[[Trial], None]] = [
     equal_in_double_precision,
+    gathered,
+    streamed_by_both,
     equal_where_batches_are_split_or_refused,
     near_in_single_precision,
     named_where_one_hangs,
@@ -189,6 +240,7 @@ STEPS: list[Callable[[Trial], None]] = [
 def main(folder: Path, amount: str) -> None:
     torch.set_num_threads(1)
     processes.BEAT = 0.2
+    setattr(streamed, "BLOCK", 5)  # noqa: B010 - it is of another module
     if amount == "whole":
         SHARDINGS.update({kind: ["none", "full"] for kind in tiny.KINDS})
     trial = Trial(folder)

@@ -121,11 +121,11 @@ def reached(run: Path) -> int:
     return newest.update if newest else 0
 
 
-def assert_each_once(run: Path) -> None:
+def assert_each_once(run: Path, updates: int = UPDATES) -> None:
     """Every update is there, and every example once in each epoch."""
     records = tiny.outcome(run)["records"]
     traced = [record for record in records if record["kind"] == "examples"]
-    assert [record["update"] for record in traced] == list(range(1, UPDATES + 1))
+    assert [record["update"] for record in traced] == list(range(1, updates + 1))
     ids = [number for record in traced for number in record["ids"]]
     for start in range(0, len(ids) - EXAMPLES + 1, EXAMPLES):
         assert sorted(ids[start : start + EXAMPLES]) == list(range(EXAMPLES))

@@ -92,6 +92,25 @@ def test_shards_are_written_by_both(found: dict[str, Any], kind: str, sharding: 
     assert found[f"{kind} {sharding}"]["shards"] == (8 if sharding == "full" else 0)
 
 
+def test_what_is_gathered_is_an_ordinary_run(found: dict[str, Any]) -> None:
+    """And goes on as one process would have. A shard that is damaged is named, and costs no more
+    than what was learnt since the checkpoint before."""
+    seen, alone = found["gathering"], found["transformer alone"]
+    assert seen["updates"] == [[10, 20], []] and seen["same"]
+    assert all(f"{seen['shard']} is damaged" in said for said in seen["said"]), seen["said"]
+    assert len(seen["aside"]) == 1
+    for name in ("gathered", "damaged"):
+        mine = losses(found[f"transformer {name}"])
+        assert mine == pytest.approx(losses(alone), abs=1e-9)
+    assert found["transformer gathered"]["shards"] == 0
+
+
+def test_what_is_not_stored_both_read_alike(found: dict[str, Any]) -> None:
+    assert_the_same(found["streamed alone"], found["streamed"], 1e-9)
+    ids = [n for record in found["streamed"]["examples"] for n in record["ids"]]
+    assert sorted(ids[:30]) == sorted(ids[30:60]) == list(range(30)), "each once in an epoch"
+
+
 @each_case
 @pytest.mark.parametrize("what", ["split", "refused"])
 def test_what_one_does_to_a_batch_both_do(

@@ -47,6 +47,35 @@ def test_no_batch_could_have_taken_the_next_example(rows: list[tuple[int, int]],
         assert full or lengths[both].max() * len(both) > config.tokens
 
 
+def plainly(lengths: np.ndarray, config: Config, order: np.ndarray) -> list[list[int]]:
+    """The same, example by example."""
+    found: list[list[int]] = []
+    widest = 0
+    for n in sorted(order.tolist(), key=lambda n: lengths[n][::-1].tolist()):
+        wider = max(widest, lengths[n].max())
+        full = found and config.sentences and len(found[-1]) == config.sentences
+        if not found or full or wider * (len(found[-1]) + 1) > config.tokens:
+            found.append([])
+            wider = lengths[n].max()
+        found[-1].append(n)
+        widest = wider
+    return found
+
+
+@given(LENGTHS, CONFIGS, st.integers(0, 9))
+@settings(max_examples=150, deadline=None)
+def test_a_plan_is_that_of_one_example_after_the_other(
+    rows: list[tuple[int, int]], config: Config, seed: int
+):
+    lengths = np.array(rows)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    found = plan(lengths, config, order)
+    assert [ids.tolist() for ids in found] == plainly(lengths, config, order)
+    assert [ids.tolist() for ids in plan(lengths.astype(np.uint8), config, order)] == [
+        ids.tolist() for ids in found
+    ]
+
+
 def test_sentences_of_like_length_stand_together():
     lengths = np.array([[9, 1], [1, 1], [8, 1], [2, 1], [9, 9], [1, 9]])
     found = [ids.tolist() for ids in plan(lengths, Config(tokens=18))]

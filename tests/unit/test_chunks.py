@@ -119,3 +119,10 @@ def test_what_is_counted():
     counts = Counter({"a": 3, "b c": 1})
     repeated = "".join(chunks.repeated(counts, str.split)).split()
     assert repeated == ["a", "a", "a", "b", "c"]
+
+
+def test_very_many_chunks_are_repeated_in_proportion(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chunks, "REPEATED", 100)
+    counts = Counter({"a": 1500, "b": 500, "c": 1})
+    repeated = Counter("".join(chunks.repeated(counts, str.split)).split())
+    assert repeated == {"a": 74, "b": 24, "c": 1}

@@ -11,7 +11,17 @@ import torch
 from regard import cli
 from regard.errors import RecipeError
 from regard.model import build
-from regard.plan import assumed, counting, estimate, failures, hardware, layout, plan, subject
+from regard.plan import (
+    assumed,
+    counting,
+    estimate,
+    failures,
+    hardware,
+    layout,
+    plan,
+    subject,
+    table,
+)
 from regard.plan.cost import Assumptions, Cost
 from regard.plan.products import Product
 from regard.plan.tracing import trace
@@ -84,6 +94,33 @@ def test_gpt_3_has_175_billion_parameters():
     assert counted.total == pytest.approx(175e9, rel=0.01)
     rule = 6 * counted.total * 300e9
     assert rule / estimate.PETAFLOP_DAY == pytest.approx(3640, rel=0.01)
+
+
+def test_the_table_of_famous_models(monkeypatch: pytest.MonkeyPatch):
+    """FLOPs, petaflop/s-days, device-hours and US$ as published, whatever our models count."""
+    base = table.row(table.SOURCES[0])
+    assert base.parameters == pytest.approx(65e6, rel=0.03)
+    assert base.flops_model == pytest.approx(0.29 * 3.3e18, rel=0.02)
+    assert base.utilisation == base.ratio == pytest.approx(0.29, rel=0.02)
+    monkeypatch.setattr(table, "_per_token", lambda recipe, changes: (10**8, 6e8))
+    rows = {row.name: row for row in table.table().rows}
+    published = {
+        "Transformer base": (3.3e18, 0.038, 96, 140),
+        "Transformer big": (2.3e19, 0.27, 672, 981),
+        "GPT-1": (8.2e19, 0.95, 5760, 6336),
+        "BERT base": (2.5e20, 2.9, 1536, 1736),
+        "GPT-2": (1.5e21, 17.4, 8469, 16938),
+        "GPT-3": (3.1e23, 3640, 2117818, 5252189),
+    }
+    assert rows.keys() == published.keys()
+    for name, (flops, days, hours, price) in published.items():
+        row = rows[name]
+        assert row.flops_published == pytest.approx(flops, rel=0.03)
+        assert row.petaflop_s_days == pytest.approx(days, rel=0.03)
+        assert row.device_hours == pytest.approx(hours, rel=1e-3)
+        assert row.price_usd == pytest.approx(price, rel=1e-2)
+    assert rows["GPT-3"].tokens == 300e9
+    assert rows["GPT-2"].tokens == pytest.approx(1.5e21 / 6e8), "those that the FLOPs would do for"
 
 
 # FLOPs

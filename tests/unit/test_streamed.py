@@ -107,6 +107,20 @@ def test_every_example_comes_once_in_an_epoch(kind: str, table: dict[str, Any], 
     assert names == {"streamed", "validation", "watched"}
 
 
+def test_lines_of_a_language_model_are_streamed(table: dict[str, Any], tmp_path: Path):
+    """Running text is refused: it has no examples that could be shuffled."""
+    names = write(tmp_path, "plain")
+    data = table["data"] | {"train": names[::2], "validation": names[:1]}
+    model = {"dim": 8, "decoder": {"layers": 1}}
+    table = {**table, "task": "language_model", "unit": "line", "data": data, "model": model}
+    run = made(table, tmp_path / "run")
+    for epoch in (0, 1):
+        ids = [n for each in drawn(run, epoch) for n in each]
+        assert sorted(ids) == list(range(sum(SIZES.values())))
+    with pytest.raises(RecipeError, match=r"data.streaming: running text is always stored"):
+        config.from_table(table | {"unit": "stream"}, [])
+
+
 def test_any_position_is_the_same_without_what_came_before(table: dict[str, Any], tmp_path: Path):
     run = made(table, tmp_path / "run")
     whole = run.task.batches(1)
