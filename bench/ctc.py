@@ -14,7 +14,8 @@ OURS = {"regard": "", "regard, float32": "bfloat16"}
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
-    """The model of recipes/fsdd-strings.toml on the embedded tones, 6,000 frames a batch."""
+    """A smaller relative of recipes/fsdd-strings.toml, CTC over letters, on the embedded tones,
+    6,000 frames a batch."""
     recipe = _recipe()
     updates = 3 if options.quick else 8  # the same ones in every round
     batches, sizes = of_recipe(recipe, "ctc", updates)

@@ -22,9 +22,10 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", "
 Resize = Literal["stretch", "crop", "pad"]
 Resampling = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 Background = Literal["white", "black"]
-LARGE = 1 << 24
-"""Pixels above which a picture is halved first, as often as it stays twice as large as wanted."""
-STRIP = 1 << 20
+LARGE, ENOUGH = 1 << 24, 1 << 21
+"""Pixels above which a picture is halved first, until it has few, as long as it stays twice as
+large as wanted."""
+STRIP = 1 << 18
 """Pixels of a large picture that are converted together."""
 MEMORY, BYTES = 250_000_000, 5
 """Bytes that decoding may take: so many, or so many for each pixel that is allowed."""
@@ -176,7 +177,8 @@ def _halved(size: tuple[int, int], form: Form) -> int:
     """By what a large picture is divided, so that it is still twice as large as wanted."""
     (width, height), by = size, 1
     least = 4 * max(form.height, form.width)
-    while width * height > LARGE * by * by and min(size) >= least * by:
+    large = width * height > LARGE
+    while large and width * height > ENOUGH * by * by and min(size) >= least * by:
         by *= 2
     return by
 

@@ -191,7 +191,7 @@ def test_sounds_in_parquet(data: Path, tmp_path: Path):
     assert one.status == other.status == "ok" and one.score == other.score
     names = ["ab"[n % 2] for n in range(len(sounds))]
     in_parquet(tmp_path / "labelled.parquet", kind=names, clip=sounds)
-    table = {
+    table: dict[str, Any] = {
         "task": "classify",
         "data": {
             "folder": str(tmp_path),

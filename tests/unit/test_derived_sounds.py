@@ -98,7 +98,7 @@ def test_speech_has_voices_that_are_seen_and_one_that_is_not(
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"i have many {noun}\t{noun}\n" for noun in NOUNS))
     monkeypatch.setattr(derived_speech, "spoken", spoken)
-    monkeypatch.setattr(derived_speech.shutil, "which", lambda name: name)
+    monkeypatch.setattr("shutil.which", lambda name: name)
     counts = {"train": 40, "validation": 3, "test": 3, "unseen": 3}
     derived_speech.synthesise(tmp_path, lambda name: pairs, counts)
     texts = {part: {text for _, text in rows(tmp_path / f"{part}.tsv")} for part in counts}
@@ -115,6 +115,6 @@ def test_speech_has_voices_that_are_seen_and_one_that_is_not(
 def test_without_the_program_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(derived_speech.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UserError, match="espeak-ng reads the sentences: install it"):
         derived_speech.speech(tmp_path, lambda name: tmp_path)

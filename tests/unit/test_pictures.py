@@ -125,7 +125,7 @@ def test_a_large_picture_is_the_same_as_a_small_one(mode: str, monkeypatch: pyte
     monkeypatch.setattr(pictures, "LARGE", 500)
     monkeypatch.setattr(pictures, "STRIP", 700)
     assert left(data, COLOUR) == small
-    monkeypatch.setattr(pictures, "LARGE", 48 * 45)  # it is halved once
+    monkeypatch.setattr(pictures, "ENOUGH", 48 * 45)  # it is halved once
     assert left(data, COLOUR) == small
 
 
