@@ -105,7 +105,7 @@ def test_characters_are_normalised_as_sentencepiece_does(made: Made) -> None:
 
 
 def test_what_stands_where_is_known_behind_a_changed_character(made: Made) -> None:
-    by = made.run.task.source.tokenizer
+    by = made.run.task.fields["source"].tokenizer
     assert "".join(by.words("½ … the fox")).replace(" ", "").endswith("thefox")
 
 

@@ -82,7 +82,7 @@ def test_the_main_figures_are_scored_on_the_whole_test(
         def evaluate(self) -> Any:
             return {"accuracy": argparse.Namespace(value=90.0)}, []
 
-    monkeypatch.setattr(labels.regard, "load", Loaded)
+    monkeypatch.setattr("bench.labels.regard.load", Loaded)
     rows = {
         "scratch": {1000: [80.0], 0: [89.0]},
         "bert": {100: [70.0], 1000: [84.0, 85.0, 86.0], 0: [91.0]},

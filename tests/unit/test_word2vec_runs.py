@@ -107,7 +107,12 @@ def killed(path, after):
     child = os.fork()
     if not child:
         calls = count(1)
-        run(path, lambda words, speed: next(calls) < after or os.kill(os.getpid(), signal.SIGKILL))
+
+        def tick(words, speed):
+            if next(calls) == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        run(path, tick)
         os._exit(0)
     return -os.WTERMSIG(os.waitpid(child, 0)[1])
 
