@@ -143,7 +143,7 @@ def test_thresholds_of_the_documentation_are_those_of_the_code():
     assert f"from {percent(examples.LEAKED[0])} on" in documented()["data.leaked"].otherwise
 
 
-ARGUMENTS = {"finding": 4, "part.lines": 5, "_pairs": 5}
+ARGUMENTS = {"finding": 4, "part.lines": 5, "_pairs": 6}
 """Those before the severity, of what makes findings."""
 
 
@@ -155,7 +155,7 @@ def test_whoever_gives_a_severity_of_his_own_says_when():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             # finding(code, place, what, example, severity), or of lines of a part:
             # part.lines(code, side, hit, what, example, severity)
-            # _pairs(code, here, there, pairs, what, severity)
+            # _pairs(code, here, there, pairs, what, count, severity)
             if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in ARGUMENTS:
                 code, most = node.args[0], ARGUMENTS[name]
                 own = len(node.args) > most or any(k.arg == "severity" for k in node.keywords)
