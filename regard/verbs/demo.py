@@ -102,7 +102,7 @@ def of(name: Name, languages: Languages) -> Demo:
             next=lambda folder, source: [
                 f"printf 'red\\nblue\\n' > choices.txt && {command('predict', folder)} "
                 f"{quoted(source)} --choices choices.txt --format jsonl",
-                "regard data get scenes-18000 && regard train scenes-clip    # until most are found",
+                "regard data get scenes-18000 && regard train scenes-clip   # until most are found",
             ],
             changes=QUICK,
         )
