@@ -111,7 +111,7 @@ def test_arguments_are_those_of_the_verb(name: str):
         inspect.signature(f).parameters for f in (cli.VERBS[name], getattr(door, name))
     )
     alone = {
-        "json", "profile", "processes", "seeds", "file", "format", "input_format", "column",
+        "json", "profile", "processes", "ray", "seeds", "file", "format", "input_format", "column",
         "delimiter", "header", "split", "prefix", "png", "svg", "output", "live", "port", "table",
         "nodes", "mtbf", "save_seconds", "restart_minutes", "straggling", "days", "seed", "plot",
     }  # fmt: skip
