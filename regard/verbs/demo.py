@@ -25,7 +25,7 @@ SAMPLES = 10
 QUICK = (
     "train.epochs=8", "train.validate_every=0.25", "train.save_every=0.25", "train.average=1",
 )  # fmt: skip
-"""What a recipe of scenes learns in three minutes; its few checkpoints are too unlike to average."""
+"""What scenes teach in three minutes; the few checkpoints are too unlike for a mean."""
 COMPARED = 8
 """Pictures and captions of the matrix that is drawn."""
 Languages = Literal["en-de", "en-fr"]
