@@ -90,11 +90,12 @@ def of(task: str) -> Look:
 def likeliest(asked: Asked) -> str:
     """The task that files are for, where that is plain."""
     sure = {name: of(name).fits(asked) for name in tasks()}
-    first, second = sorted(sure, key=lambda name: -sure[name])[:2]
+    ranked = sorted(sure, key=lambda name: -sure[name])
+    first, second = ranked[:2]
     if sure[first] < 0.5 or sure[first] < 1.5 * sure[second]:
         shown = ", ".join(map(str, asked.files))
-        known = " | ".join(tasks())
-        raise RecipeError(f"new: {shown}: this may be for several tasks; say which: {known}")
+        possible = " | ".join([name for name in ranked if sure[name]] or ranked)
+        raise RecipeError(f"new: {shown}: this may be for several tasks; say which: {possible}")
     return first
 
 
