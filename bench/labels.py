@@ -49,9 +49,14 @@ vectors know are words, too: few labels come with few of them."""
 WAYS = ("scratch", "word2vec", "elmo", "bert", "bag")
 DRAWS = {100: 3, 1000: 3, 0: 1}
 """Labels, and how often they are drawn; 0: all."""
-EPOCHS = {100: 60, 1000: 20, 0: 4}
-NEAR = {"bert": {100: (3, 0.00003), 1000: (3, 0.00003), 0: (2, 0.0001)}}
-"""Epochs and learning rate of a way that begins near its end: few labels allow few, small steps."""
+EPOCHS = {100: 60, 1000: 20, 0: 3}
+TUNED = {
+    "scratch": {1000: (10, 0.001)},
+    "bert": {100: (3, 0.00003), 1000: (3, 0.00003), 0: (2, 0.0001)},
+}
+"""Epochs and learning rate of a way where others were better than those above and its recipe's, on
+reviews of the training part that no draw has. A way that begins near its end takes few, small
+steps."""
 TESTED, ALL = 5000, 25_000
 WHOLE = (("bert", 1000),)
 """What is scored on the whole test, beside all that learnt from all labels."""
@@ -162,7 +167,7 @@ def _score(
     options: argparse.Namespace,
 ) -> float:
     """Accuracy of one run, which is trained unless it is there, or recorded."""
-    epochs, rate = NEAR.get(way, {}).get(count, (EPOCHS[count], 0.0))
+    epochs, rate = TUNED.get(way, {}).get(count, (EPOCHS[count], 0.0))
     settings = [f"train.epochs={epochs}", f"seed={draw}"]
     if rate:
         settings.append(f"train.optimizer.learning_rate={rate}")

@@ -64,7 +64,7 @@ def test_a_record_is_believed_while_recipe_and_beginning_are_the_same(
     weights.unlink()
     score()
     assert len(trained) == 2, "what is not there has not changed"
-    monkeypatch.setitem(labels.NEAR, "bert", {1000: (9, 0.1)})
+    monkeypatch.setitem(labels.TUNED, "bert", {1000: (9, 0.1)})
     score()
     assert len(trained) == 3, "other settings"
 
