@@ -24,10 +24,10 @@ from regard.data.tokenizers import Tokenizer
 from regard.data.whole_file import writing
 from regard.errors import UserError
 
-SETTINGS, WORDS, WEIGHTS, TABLE = (
-    "word2vec.json", "words.tokenizer.json", "model/model.safetensors", "inputs"
-)  # fmt: skip
-"""Of a run: what marks it, its words, and its vectors, under which name."""
+SETTINGS, WORDS, WEIGHTS = "word2vec.json", "words.tokenizer.json", "model/model.safetensors"
+"""Of a run: what marks it, its words, and its vectors."""
+TABLES = ("inputs", "outputs")
+"""What they are called, whichever was kept."""
 Vector = NDArray[np.float32]
 Entry = tuple[str, Vector]
 LINE = 1 << 22
@@ -115,7 +115,8 @@ def run(folder: Path) -> tuple[list[str], Vector]:
     words = tokenizer.pieces(range(len(tokenizer.special), len(tokenizer)))
     try:
         with safe_open(folder / WEIGHTS, "np") as file:
-            table = file.get_tensor(TABLE)
+            kept = {*file.keys()}.intersection(TABLES)
+            table = file.get_tensor(kept.pop() if kept else TABLES[0])
     except (SafetensorError, OSError) as error:
         raise UserError(f"{folder / WEIGHTS}: {error}") from None
     if table.dtype != np.float32 or table.ndim != 2 or len(table) != len(words):

@@ -33,7 +33,7 @@ def word2vec(
         on_bad_line: What to do with a line that is no text: skip or refuse.
         callback: Gets a record after each epoch.
         settings: model, loss, dim, window, negatives, subsample, min_frequency, max_vocabulary,
-            epochs, learning_rate, lowercase, split, seed, threads (1 by default).
+            epochs, learning_rate, lowercase, split, keep, seed, threads (1 by default).
     """
     from regard.errors import RecipeError
     from regard.word2vec import folder, training

@@ -34,6 +34,7 @@ def word2vec(
     learning_rate: Maybe[float] = None,
     lowercase: bool = True,
     split: Literal["punctuation", "treebank", "whitespace"] = "punctuation",
+    keep: Literal["inputs", "outputs"] = "inputs",
     threads: Maybe[int] = None,
     seed: int = 1,
     column: Maybe[str] = None,
@@ -67,6 +68,8 @@ def word2vec(
         learning_rate: That of the beginning, which falls to 0.0001; 0.025, for cbow 0.05.
         lowercase: Fold to lower case first, as in a recipe's [tokenizer].
         split: What words are, as in a recipe's [tokenizer] of kind "word".
+        keep: Which of a word's two vectors is kept: as an input, near to those of words that mean
+            alike; or as an output, whose mean over a text says more of what the text is about.
         threads: Threads that learn at once; by default, a thread for each core. One thread gives
             the same bits each time.
         seed: Of all draws.
@@ -93,7 +96,7 @@ def word2vec(
         settings = made(
             model=model, loss=loss, dim=dim, window=window, negatives=negatives,
             subsample=subsample, min_frequency=min_frequency, max_vocabulary=max_vocabulary,
-            epochs=epochs, lowercase=lowercase, split=split, seed=seed,
+            epochs=epochs, lowercase=lowercase, split=split, keep=keep, seed=seed,
             threads=cores() if threads is None else threads, **given(learning_rate=learning_rate),
         )  # fmt: skip
         number = column is not None and column.removeprefix("-").isdecimal()

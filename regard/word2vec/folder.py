@@ -115,8 +115,8 @@ def opened(path: Path, *, whole: bool = False) -> Folder:
         )
         if table["format"] != FORMAT:
             raise ValueError(f"format {table['format']}, but this version of regard reads {FORMAT}")
-        names = {field.name for field in dataclasses.fields(Settings)}
-        given = checked.keys(table["settings"], "settings", names)
+        names = {field.name for field in dataclasses.fields(Settings)} - {"keep"}
+        given = checked.keys(table["settings"], "settings", names, {"keep"})  # older runs have none
         text = checked.table(table["text"], "text")
         for key in ("words", "known", "vocabulary"):
             checked.whole(text.get(key), f"text.{key}")

@@ -46,6 +46,9 @@ class Settings:
     """Fold to lower case first, as [tokenizer] lowercase does."""
     split: Literal["punctuation", "treebank", "whitespace"] = "punctuation"
     """What words are, as [tokenizer] split: whether punctuation parts from words."""
+    keep: Literal["inputs", "outputs"] = "inputs"
+    """Which of a word's two vectors is kept. Inputs are near for words that mean alike; the mean of
+    a text's outputs says more of what the text is about."""
     seed: Seed = 1
     """Of all draws."""
     threads: Few = 1
@@ -62,6 +65,8 @@ class Settings:
                     raise RecipeError(f"{field.name}: {value!r} is not true or false")
             elif value not in hint.__args__:
                 raise RecipeError(f"{field.name}: {value!r} is none of {', '.join(hint.__args__)}")
+        if self.loss == "hierarchical" and self.keep == "outputs":
+            raise RecipeError("keep: outputs of the hierarchical loss are no words': keep inputs")
         if self.min_learning_rate > self.learning_rate:
             raise RecipeError("min_learning_rate: it is above learning_rate")
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.vector_files import TABLES
 from regard.errors import UserError
 from regard.train import checkpoint, lock, manifest, signals
 from regard.train.checkpoint import Checkpoint
@@ -30,7 +31,6 @@ from regard.word2vec.settings import Settings
 Record = dict[str, Any]
 Tick = Callable[[int, float], None]
 """Called with the words so far, of all epochs, and the words per second of this epoch."""
-NAMES = ("inputs", "outputs")
 NOTHING = Piece(np.zeros(0, np.int32), np.zeros(0, np.int64), 0)
 
 
@@ -139,7 +139,7 @@ def train(path: Path, show: Callable[[Record], None], tick: Tick) -> Progress:
                     return progress
                 _keep(path, tables, progress, files)
         progress.finished = True
-        tables.save(path / "model", progress, files, "inputs")
+        tables.save(path / "model", progress, files, run.settings.keep)
         folders.clear(path)
     return progress
 
@@ -159,7 +159,7 @@ def _one(
 
     if not trainer.epoch(progress.update, tables, tell, stop):
         return False
-    for name, table in zip(NAMES, tables, strict=True):
+    for name, table in zip(TABLES, tables, strict=True):
         if not np.isfinite(table).all():
             raise UserError(
                 f"{run.path}: epoch {progress.update + 1}: the {name} are not finite: "
@@ -184,7 +184,7 @@ def _one(
 def _keep(path: Path, tables: Tables, progress: Progress, files: manifest.Files) -> None:
     """The newest checkpoint; the one before it goes when this one is whole."""
     place = path / "checkpoints"
-    tables.save(place / f"{progress.update:08}", progress, files, *NAMES)
+    tables.save(place / f"{progress.update:08}", progress, files, *TABLES)
     for old in checkpoint.checkpoints(place)[:-1]:
         checkpoint.remove(old.folder)
 
@@ -196,11 +196,11 @@ def _restored(
     size, dim = trainer.size, run.settings.dim
     for found in reversed(checkpoint.checkpoints(run.path / "checkpoints")):
         fault = found.fault()
-        if not fault and {*found.shapes().items()} != {(name, (size, dim)) for name in NAMES}:
+        if not fault and {*found.shapes().items()} != {(name, (size, dim)) for name in TABLES}:
             fault = "its vectors are not those of this run"
         if not fault:
             weights = found.weights()
             # Copies: what is read from a file can be that file, in memory.
-            return found.standing(), Tables(*(weights[name].numpy().copy() for name in NAMES))
+            return found.standing(), Tables(*(weights[name].numpy().copy() for name in TABLES))
         show({"kind": "warning", "text": f"{found.folder}: {fault}: it is left out"})
     return Progress(), Tables.drawn(size, run.settings)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import asdict
 from itertools import count
 from typing import Any
 
@@ -192,11 +193,34 @@ def test_words_are_those_of_a_recipes_tokenizer(tmp_path):
         ({"window": 10**9}, "window"),
         ({"learning_rate": float("nan")}, "learning_rate"),
         ({"learning_rate": 1e-5}, "min_learning_rate: it is above"),
+        ({"keep": "both"}, "keep: 'both' is none of inputs, outputs"),
+        ({"keep": "outputs", "loss": "hierarchical"}, "keep: outputs of the hierarchical loss"),
     ],
 )
 def test_settings_are_checked(settings, said):
     with pytest.raises(RecipeError, match=said):
         Settings(**settings)
+
+
+@pytest.mark.parametrize("keep", ["inputs", "outputs"])
+def test_the_vectors_that_are_wanted_are_kept(tmp_path, file, keep, monkeypatch):
+    monkeypatch.setattr(folder, "clear", lambda path: None)
+    made = make(tmp_path / "run", file, epochs=2, keep=keep)
+    run(made.path)
+    both = load_file(made.path / "checkpoints/00000002/model.safetensors")
+    assert not np.allclose(both["inputs"], both["outputs"])
+    space = Space.load(made.path)
+    assert np.array_equal(space.vectors, both[keep])
+
+
+def test_a_run_from_before_outputs_could_be_kept_is_read(tmp_path, file, monkeypatch):
+    def older(own):
+        return {key: value for key, value in asdict(own).items() if key != "keep"}
+
+    monkeypatch.setattr(Settings, "as_dict", older)
+    made = make(tmp_path / "run", file)
+    assert "keep" not in (made.path / "word2vec.json").read_text()
+    assert made.settings.keep == "inputs"
 
 
 def test_what_cannot_be_made_leaves_nothing(tmp_path, file):
