@@ -3,8 +3,9 @@
     python -m bench.attention_in_boxes RUN [--json]
 
 RUN has learnt captions of the embedded scenes (recipes scenes-lstm, scenes-vit). Of every scene of
-the test a caption is written; each of its words for a colour or a shape names a shape of the scene,
-and attention to the grid, the mean over heads and layers, is compared with the box of that shape:
+its test part a caption is written; each of its words for a colour or a shape names a shape of the
+scene, and attention to the grid, the mean over heads and layers, is compared with the box of that
+shape:
 
     share = Σ_cells weight · (part of the cell that is inside)      area = the box's of the picture
 """
@@ -22,8 +23,11 @@ from jaxtyping import Float
 from regard import front
 from regard.data import catalogue, scenes
 from regard.decoding.translation import cross_attention
+from regard.errors import UserError
+from regard.runs import Run
 
 BATCH = 50
+BOXES = "boxes.jsonl"
 RELATIONS = {relation.split()[0] for relation in scenes.RELATIONS}
 """Their first words: what follows is the other shape."""
 
@@ -67,13 +71,22 @@ def named(words: list[str], things: list[dict[str, Any]]) -> Iterator[tuple[int,
                 yield from ((n, thing) for n in places if words[n] in content)
 
 
+def scenes_of(run: Run) -> Path:
+    """The folder of the scenes that a run learnt from, with the boxes of the shapes of its test."""
+    data = run.recipe.task.data
+    folder = catalogue.find(data.set) if data.set else Path(data.folder)
+    if not (folder / BOXES).is_file():
+        raise UserError(f"{folder} has no {BOXES}: {run.folder} did not learn from scenes")
+    return folder
+
+
 def looks(predictor: front.Predictor) -> list[Look]:
     """Of all captions of the test's scenes."""
     task: Any = predictor.task
     reads: Any = predictor.model.input
     rows, columns = reads.grid
-    folder = catalogue.find("scenes")
-    lines = (folder / "boxes.jsonl").read_text(encoding="utf-8").splitlines()
+    folder = scenes_of(predictor.run)
+    lines = (folder / BOXES).read_text(encoding="utf-8").splitlines()
     about = [json.loads(line) for line in lines]
     found = []
     for start in range(0, len(about), BATCH):

@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from bench.attention_in_boxes import inside, named
-from regard.data import scenes
+from bench.attention_in_boxes import inside, named, scenes_of
+from regard.data import catalogue, scenes
 from regard.data.scenes import Scene, Thing
+from regard.errors import UserError
+from regard.recipe import config
 
 LOW = Thing("blue", "square", "large", (30, 40, 52, 62))
 HIGH = Thing("red", "circle", "small", (33, 5, 47, 19))
@@ -101,3 +105,19 @@ def test_which_words_name_which_thing():
         ("square", "square"),
     ]
     assert not [*named(["a", "green", "star"], things)]
+
+
+def test_boxes_are_those_of_the_runs_own_scenes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """scenes-vit has learnt from 18,000 scenes; a set of another size need not be there."""
+    monkeypatch.setattr(catalogue, "find", tmp_path.joinpath)
+
+    def run(name: str, *changes: str) -> Any:
+        return SimpleNamespace(recipe=config.load(Path(name), changes), folder=Path("runs/mine"))
+
+    (tmp_path / "scenes-18000").mkdir()
+    (tmp_path / "scenes-18000" / "boxes.jsonl").touch()
+    assert scenes_of(run("scenes-vit")) == tmp_path / "scenes-18000"
+    with pytest.raises(UserError, match="did not learn from scenes"):
+        scenes_of(run("scenes-lstm"))
+    own = str(tmp_path / "scenes-18000")
+    assert scenes_of(run("scenes-lstm", 'data.set=""', f"data.folder={own}")) == Path(own)
