@@ -22,7 +22,9 @@ from torch import nn
 
 from regard import model
 from regard.errors import UserError
+from regard.heads import masked, vocabulary
 from regard.interop.jax_layers import (
+    ACTIVATIONS,
     Place,
     Weights,
     attention,
@@ -40,6 +42,13 @@ from regard.interop.jax_layers import (
 from regard.layers.transformer import Config
 from regard.runs.run import Run
 
+KINDS = {
+    "input": ("tokens",),
+    "encoder": ("transformer",),
+    "decoder": ("transformer",),
+    "head": ("vocabulary", "masked"),
+}
+"""What is here, by the keys of a recipe's parts."""
 Cache = tuple[Float[Array, "B G P K"], Float[Array, "B G P K"]]
 """Keys and values of one layer, with places for tokens that are still to come."""
 Memory = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
@@ -55,10 +64,12 @@ class Shape:
     """What embeddings are multiplied by."""
     encoder: Config | None
     decoder: Config | None
+    head: vocabulary.Config | masked.Config
 
 
 def load(folder: Path | str, which: str = "final") -> tuple[dict[str, Array], Shape]:
-    """The weights and the shape of a run whose encoder and decoder are Transformers."""
+    """The weights and the shape of a run whose encoder and decoder are Transformers and whose head
+    predicts tokens."""
     run = Run(Path(folder))
     try:
         shape = shape_of(run.recipe.model)
@@ -71,14 +82,17 @@ def shape_of(config: model.Config) -> Shape:
     """What is fixed of a model by its recipe; refused if it is more than a Transformer."""
     parts = config.parts()
     for key, found in parts.items():
-        kind = "tokens" if key == "input" else "transformer"
-        if found.kind != kind and key != "head":
-            raise UserError(f"regard.interop.jax reads Transformers: {key} is {found.kind!r}")
+        if found.kind not in (known := KINDS.get(key, ())):
+            has = " or ".join(map(repr, known)) or f"no {key}"
+            raise UserError(f"regard.interop.jax has {has}: model.{key}.kind is {found.kind!r}")
+    if "head" not in parts:
+        raise UserError("regard.interop.jax predicts tokens: there is no model.head")
     settings = {key: parts[key].config for key in ("encoder", "decoder") if key in parts}
     if not settings:
         raise UserError("regard.interop.jax reads Transformers: it has neither encoder nor decoder")
     factor = config.dim**0.5 if config.scale else 1.0
-    return Shape(config.dim, factor, settings.get("encoder"), settings.get("decoder"))
+    head = parts["head"].config
+    return Shape(config.dim, factor, settings.get("encoder"), settings.get("decoder"), head)
 
 
 def weights_of(model: nn.Module) -> dict[str, Array]:
@@ -91,13 +105,21 @@ def weights_of(model: nn.Module) -> dict[str, Array]:
 
 
 def encoder(
-    weights: Weights, shape: Shape, tokens: Int[Array, "B S"], mask: Bool[Array, "B S"]
+    weights: Weights,
+    shape: Shape,
+    tokens: Int[Array, "B S"],
+    mask: Bool[Array, "B S"],
+    segments: Int[Array, "B S"] | None = None,
 ) -> Float[Array, "B S D"]:
-    """N blocks over embeddings with positions."""
+    """N blocks over embeddings with positions; `segments` says which segment of a pair each token
+    is of, where the model distinguishes them. A single text is of the first."""
     config = shape.encoder
     assert config is not None
     own, length = part(weights, "encoder"), tokens.shape[1]
     x = weights["input.embedding.weight"][tokens] * shape.factor
+    if "input.segments" in weights:
+        table = weights["input.segments"]
+        x = x + table[0 if segments is None else jnp.minimum(segments, len(table) - 1)]
     x = _entered(own, config, x + positions(own, config, shape.dim, 0, length, length))
     for number in range(config.layers):
         x = encoder_block(part(own, f"blocks.{number}"), config, x, mask)
@@ -119,12 +141,16 @@ def encoder_block(
 
 def _entered(weights: Weights, config: Config, x: Array) -> Float[Array, "B T D"]:
     """What the first block reads."""
-    return normalise(part(weights, "embedding_norm"), config, x) if config.embedding_norm else x
+    if not config.embedding_norm:
+        return x
+    return normalise(part(weights, "embedding_norm"), x, config.normalisation, config.epsilon)
 
 
 def _left(weights: Weights, config: Config, x: Array) -> Float[Array, "B T D"]:
     """What stands behind the last block."""
-    return normalise(part(weights, "norm"), config, x) if config.norm == "pre" else x
+    if config.norm == "post":
+        return x
+    return normalise(part(weights, "norm"), x, config.normalisation, config.epsilon)
 
 
 # Decoder
@@ -208,9 +234,14 @@ def decoder_block(
     return x, (grown[0], grown[1])
 
 
-def logits(weights: Weights, hidden: Float[Array, "*N D"]) -> Float[Array, "*N V"]:
-    """The head's, for each hidden vector."""
-    return linear(part(weights, "head"), hidden)
+def logits(weights: Weights, shape: Shape, hidden: Float[Array, "*N D"]) -> Float[Array, "*N V"]:
+    """h Wᵀ + b, for each hidden vector h; of a masked head f(h) Wᵀ + b with
+    f(h) = LayerNorm(gelu(W′ h + b′))."""
+    own, head = part(weights, "head"), shape.head
+    if isinstance(head, masked.Config) and head.transform:
+        inner = ACTIVATIONS["gelu"](linear(part(own, "dense"), hidden))
+        hidden = normalise(part(own, "norm"), inner, "layer", head.epsilon)
+    return linear(own, hidden)
 
 
 # Search
@@ -232,7 +263,7 @@ def greedy(
     seen = project(weights, shape, memory)
 
     def choose(hidden: Array, ended: Array) -> tuple[Array, Array]:
-        scores = logits(weights, hidden[:, -1]).at[:, jnp.array(barred, int)].set(-jnp.inf)
+        scores = logits(weights, shape, hidden[:, -1]).at[:, jnp.array(barred, int)].set(-jnp.inf)
         token = jnp.where(ended, end, scores.argmax(-1))
         return token, ended | (token == end)
 

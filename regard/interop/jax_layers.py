@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from regard.errors import UserError
 from regard.layers.position import sinusoid, turned_numbers
-from regard.layers.residual import EPSILON
+from regard.layers.residual import EPSILON, Normalisation
 from regard.layers.transformer import Config
 
 Weights = Mapping[str, Array]
@@ -43,11 +43,13 @@ def linear(weights: Weights, x: Float[Array, "*N D"]) -> Float[Array, "*N E"]:
     return y + weights["bias"] if "bias" in weights else y
 
 
-def normalise(weights: Weights, config: Config, x: Float[Array, "*N D"]) -> Float[Array, "*N D"]:
+def normalise(
+    weights: Weights, x: Float[Array, "*N D"], kind: Normalisation, epsilon: float
+) -> Float[Array, "*N D"]:
     """LayerNorm:  (x − mean x) / √(var x + ε) ⊙ g + b;   RMSNorm:  x / √(mean x² + ε) ⊙ g."""
-    if config.normalisation == "layer":
+    if kind == "layer":
         x = x - x.mean(-1, keepdims=True)
-    epsilon = config.epsilon or EPSILON[config.normalisation]
+    epsilon = epsilon or EPSILON[kind]
     y = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + epsilon) * weights["weight"]
     return y + weights["bias"] if "bias" in weights else y
 
@@ -87,7 +89,11 @@ def residual(
     weights: Weights, config: Config, x: Float[Array, "B T D"], f: Callable[[Array], Array]
 ) -> Float[Array, "B T D"]:
     """pre-norm: x + f(norm(x));  post-norm: norm(x + f(x))."""
-    norm = partial(normalise, part(weights, "norm"), config)
+    own, kind = part(weights, "norm"), config.normalisation
+
+    def norm(x: Array) -> Array:
+        return normalise(own, x, kind, config.epsilon)
+
     return x + f(norm(x)) if config.norm == "pre" else norm(x + f(x))
 
 
