@@ -13,8 +13,8 @@ is written into bench/labels/measured.json; with `--recorded`, what stands there
 as the recipe is the one that it was measured with, and the run that it began from has the same
 weights, if it is there. `--whole` also scores the main figures on all 25,000 reviews of the test:
 those of all labels, and 1,000 labels of bert. `--from` is the folder with the runs that are
-begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256`), imdb-elmo and
-imdb-mlm.
+begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256 --keep outputs`),
+imdb-elmo and imdb-mlm.
 """
 
 import argparse
@@ -52,6 +52,7 @@ DRAWS = {100: 3, 1000: 3, 0: 1}
 EPOCHS = {100: 60, 1000: 20, 0: 3}
 TUNED = {
     "scratch": {1000: (10, 0.001)},
+    "word2vec": {100: (3, 0.0001), 1000: (3, 0.0001), 0: (3, 0.0005)},
     "bert": {100: (3, 0.00003), 1000: (3, 0.00003), 0: (2, 0.0001)},
 }
 """Epochs and learning rate of a way where others were better than those above and its recipe's, on

@@ -139,7 +139,7 @@ def _characters(part: Part, side: Side, alphabet: set[str]) -> Iterator[Finding]
 
 
 def _hidden(character: str) -> bool:
-    if character in JOINERS or character in "\ufeff\t":
+    if character in JOINERS or character in "\ufeff\t\n":  # a document may have several lines
         return False
     return unicodedata.category(character) in ("Cf", "Co", "Cn", "Cc")
 

@@ -128,7 +128,7 @@ class _Search:
         """p of each token after each of them: (N, V)."""
         found: list[NDArray[np.float64]] = [np.empty(0)] * len(begun)
         model = self.continuer.model
-        never = torch.tensor(self.continuer.unwritten, device=model.device)
+        never = torch.tensor(self.continuer.unwritten, dtype=torch.int64, device=model.device)
         for length in {len(each.tokens) for each in begun}:
             chosen = [n for n, each in enumerate(begun) if len(each.tokens) == length]
             rows = [[last, *begun[n].tokens] for n in chosen]

@@ -70,6 +70,9 @@ class Prediction:
     """For each [MASK] of the input the likeliest words, best first: word, token, p."""
     filled: str | None = None
     """The input with the best word in the place of each [MASK]."""
+    hypotheses: Sequence[Hypothesis] = field(default=(), repr=False, compare=False)
+    """What a search found after a prompt, best first, with what stands behind a stop string: for
+    programs that need more than texts; no part of what is shown."""
 
     def tagged(self) -> str:
         """Each word of the input with its tag: “Paris/B-LOC ,/O”."""
@@ -77,8 +80,9 @@ class Prediction:
         return " ".join(f"{word}/{tag}" for word, tag in pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        """All that there is of it; its lists are the prediction's own."""
-        return {name: value for name, value in vars(self).items() if value not in ([], {}, None)}
+        """All that is shown of it; its lists are the prediction's own."""
+        shown = ((name, value) for name, value in vars(self).items() if name != "hypotheses")
+        return {name: value for name, value in shown if value not in ([], {}, None)}
 
 
 def written(

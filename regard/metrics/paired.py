@@ -6,7 +6,8 @@ the same for both,
     p = (1 + |{b : |δ_b − mean δ| ≥ |δ|}|) / (1 + B)
 
 is how often a difference as large comes about where there is none (Riezler and Maxwell 2005, which
-is sacrebleu's test, too). The interval holds 95 % of the δ_b.
+is sacrebleu's test, too). The interval holds 95 % of the δ_b. A single line, drawn anew, is always
+the same: what it says of others is nothing, and p = 1.
 """
 
 from collections.abc import Mapping
@@ -67,7 +68,8 @@ def paired(name: str, one: Statistic, other: Statistic, samples: int = SAMPLES) 
     found = found[np.isfinite(found)]
     if not len(found):
         raise UserError(f"{name}: too few lines can be scored to draw them anew")
-    as_far = int((np.abs(found - found.mean()) >= abs(true)).sum()) if true else len(found)
+    told = true and len(one.rows) > 1
+    as_far = int((np.abs(found - found.mean()) >= abs(true)).sum()) if told else len(found)
     low, high = np.quantile(found, [0.025, 0.975])
     return Difference(
         name=name,

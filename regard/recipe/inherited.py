@@ -116,6 +116,8 @@ def _opened(place: str, key: str = "model.weights") -> Any:
     file = Path(place) / "recipe.toml"
     if not file.is_file():
         what = "is not a run: it has no recipe.toml" if file.parent.is_dir() else "does not exist"
+        if (file.parent / "config.json").is_file():
+            what = f"is a folder of Hugging Face: make a run of it by regard import {place} runs/NAME"
         raise RecipeError(f"{key}: {place} {what}")
     try:
         return config.load(file, of_run=True)

@@ -1,7 +1,7 @@
 """What a client reads when it gets no answer: never what an exception says, nor a path."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from regard.errors import UserError
@@ -34,6 +34,14 @@ class Refusal(Exception):
         super().__init__(message)
         self.status, self.message, self.code, self.param = status, message, code, param
         self.retry = retry
+
+    def renamed(self, names: Mapping[str, str]) -> "Refusal":
+        """The same, of a key as the client calls it."""
+        own = names.get(self.param or "", "")
+        if not (self.param and own):
+            return self
+        said = own + self.message.removeprefix(self.param)
+        return Refusal(self.status, said, code=self.code, param=own, retry=self.retry)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -128,6 +128,8 @@ def _source(given: str | None, format: Format, run: Path, verb: str) -> Source:
 
     if given is None or given == "-":
         return Source(format="text" if format == "auto" else format)
+    if not given:  # as a path, it would be this folder
+        return Source(text="")
     path = Path(given)
     piped = f"; if it is a text: echo {quoted(given)} | {with_parts(verb, run)}"
     if is_there(path) and path.is_dir():

@@ -7,7 +7,7 @@ manifest.json               size and hash of all that the run was made with
 store/                      the text as numbers, until training is over
 checkpoints/00000003/       the vectors after the last finished epoch, until training is over
 metrics.jsonl               a record of each epoch
-model/                      the vectors (V, D): float32, safetensors
+model/                      the vectors (V, D), inputs or outputs: float32, safetensors
 """
 
 import dataclasses

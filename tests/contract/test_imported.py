@@ -56,6 +56,10 @@ def test_a_language_model_predicts_and_scores(say: Say, run: str) -> None:
     assert 1 <= len(line["tokens"]) <= 9
     (line,) = map(json.loads, say("score", run, "the quick brown fox", "--json").splitlines())
     assert line["log_prob"] < 0
+    words = ("the quick", "--next", "3", "--format", "jsonl")
+    (line,) = map(json.loads, say("predict", run, *words).splitlines())
+    chances = [each["probability"] for each in line["next"]]
+    assert len(chances) == 3 and chances == sorted(chances, reverse=True)
 
 
 @pytest.mark.parametrize("run", FILLERS)

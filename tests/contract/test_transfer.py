@@ -228,6 +228,14 @@ def test_a_place_without_these_weights(place: str, message: str, base: Run, tmp_
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_of_hugging_face_is_to_be_imported_first(tmp_path: Path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "config.json").write_text("{}")
+    made = recipe(tmp_path, encoder=BLOCKS | {"weights": str(tmp_path / "theirs")})
+    with pytest.raises(RecipeError, match=r"make a run of it by regard import \S+theirs runs/NAME"):
+        Run.create(tmp_path / "run", made)
+
+
 @pytest.mark.parametrize(("key", "field"), [("input", "source"), ("head", "labels")])
 def test_another_vocabulary_is_refused(key: str, field: str, base: Run, tmp_path: Path):
     """As many words and labels, but others: nothing but their hash can tell."""

@@ -201,6 +201,17 @@ def test_trivial_leaks_alone_are_no_error(tmp_path):
     assert "data.leaked" not in {each.code for each in found_in(tmp_path, files, "classify")}
 
 
+def test_documents_of_several_lines_hide_nothing(tmp_path):
+    chance = random.Random(1)
+    paragraph = "\n".join(sentence(chance) for _ in range(4))
+    for name in ("train.txt", "validation.txt"):
+        (tmp_path / name).write_text("\n\n".join([paragraph] * 30) + "\n")
+    parts = {name: [f"{name}.txt"] for name in ("train", "validation")}
+    table = {"task": "language_model", "stream": {"documents": "paragraph"}}
+    found = quick_check(config.from_table({**table, "data": {"folder": str(tmp_path), **parts}}))
+    assert found and "text.invisible" not in {each.code for each in found}
+
+
 def test_a_leak_is_found_beyond_what_is_looked_at(tmp_path, monkeypatch):
     monkeypatch.setattr(examination, "SHORT", 200)
     files = texts()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -127,3 +128,123 @@ def test_openai_values_that_change_nothing_are_no_mistake(theirs: openai.OpenAI)
         theirs.chat.completions.create(
             model="chat", messages=[{"role": "user", "content": picture}], max_tokens=6
         )
+
+
+def test_openai_echoes_in_a_stream(theirs: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "causal", "prompt": "a dog", "max_tokens": 9, "seed": 4}
+    whole = theirs.completions.create(**asked, echo=True).choices[0]
+    chunks = [
+        chunk.choices[0] for chunk in theirs.completions.create(**asked, echo=True, stream=True)
+    ]
+    assert chunks[0].text == "a dog"
+    assert "".join(chunk.text for chunk in chunks) == whole.text
+    assert chunks[-1].finish_reason == whole.finish_reason
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"stream": True, "logprobs": 1}, "logprobs"),
+        ({"echo": True, "logprobs": 0}, "logprobs"),
+        ({"stream": True, "n": 2}, "stream"),
+        ({"max_tokens": 99_999}, "max_tokens"),
+        ({"n": 99}, "n"),
+        ({"n": 99, "temperature": 0}, "n"),
+        ({"n": 2, "best_of": 3}, "best_of"),
+        ({"stream": True, "stream_options": {"other": True}}, "stream_options.other"),
+    ],
+)
+def test_openai_refuses_by_the_name_that_was_sent(
+    keys: dict[str, Any], named: str, theirs: openai.OpenAI
+) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        theirs.completions.create(model="causal", prompt="a dog", **keys)
+    assert caught.value.param == named
+    assert isinstance(caught.value.body, dict)
+    assert caught.value.body["message"].startswith(f"{named}: ")
+
+
+def test_openai_refuses_by_the_name_that_was_sent_in_chats(theirs: openai.OpenAI) -> None:
+    asked: Any = {"model": "chat", "messages": [{"role": "user", "content": "1 dog"}]}
+    for keys, named in (
+        ({"max_completion_tokens": 99_999}, "max_completion_tokens"),
+        ({"max_tokens": 99_999}, "max_tokens"),
+        ({"stream": True, "logprobs": True}, "logprobs"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=f"{named}: ") as caught:
+            theirs.chat.completions.create(**asked, **keys)
+        assert caught.value.param == named
+
+
+def test_openai_gives_as_many_choices_as_are_asked_for(theirs: openai.OpenAI) -> None:
+    """Greedy search has but one output: all are equal."""
+    asked: dict[str, Any] = {"prompt": ["a", "two"], "max_tokens": 5, "temperature": 0}
+    one = theirs.completions.create(model="causal", **asked)
+    found = theirs.completions.create(model="causal", n=3, best_of=3, logprobs=0, **asked)
+    texts = [choice.text for choice in one.choices for _ in range(3)]
+    assert [choice.text for choice in found.choices] == texts
+    assert [choice.index for choice in found.choices] == [*range(6)]
+    assert one.usage is not None
+    assert found.usage is not None
+    assert found.usage.completion_tokens == 3 * one.usage.completion_tokens
+
+
+def test_openai_log_probs_are_of_each_choice(theirs: openai.OpenAI, runs) -> None:
+    predictor = load(runs["causal"])
+    found = theirs.completions.create(
+        model="causal", prompt="a dog", max_tokens=6, n=3, seed=2, logprobs=1
+    )
+    how: dict[str, Any] = {"search": "sample", "seed": 2, "nbest": 3, "length": 6}
+    [expected] = predictor.predictions(["a dog"], **how)
+    assert len({choice.text for choice in found.choices}) > 1
+    for choice, wanted in zip(found.choices, expected.alternatives, strict=True):
+        said = choice.logprobs
+        assert said is not None
+        assert said.tokens is not None
+        assert said.token_logprobs is not None
+        assert choice.text == wanted["text"] == "".join(said.tokens)
+        assert said.text_offset == [len("".join(said.tokens[:n])) for n in range(len(said.tokens))]
+        assert said.token_logprobs == pytest.approx(
+            wanted["log_probs"][: len(said.tokens)], abs=1e-4
+        )
+
+
+def test_openai_says_why_each_choice_is_over(theirs: openai.OpenAI, runs) -> None:
+    """A run of dialogues has an end that some draws reach."""
+    found = theirs.chat.completions.create(
+        model="chat",
+        messages=[{"role": "user", "content": "1 dog"}],
+        max_tokens=16,
+        n=16,
+        seed=3,
+        logprobs=True,
+        temperature=2,
+    )
+    reasons = [choice.finish_reason for choice in found.choices]
+    assert {*reasons} == {"stop", "length"}
+    for choice in found.choices:
+        assert choice.logprobs is not None
+        assert choice.logprobs.content is not None
+        said = [each.token for each in choice.logprobs.content]
+        assert choice.message.content == "".join(said)
+        assert (choice.finish_reason == "length") == (len(said) == 16)
+
+
+def test_openai_log_probs_end_with_the_text(theirs: openai.OpenAI) -> None:
+    """A stop string begins where it likes: what stands before it is kept of the token."""
+    asked: dict[str, Any] = {"model": "causal", "prompt": "a dog", "max_tokens": 40, "seed": 4}
+    whole = theirs.completions.create(**asked).choices[0].text
+    stop = whole[len(whole) // 2 :][:3]
+    [choice] = theirs.completions.create(**asked, stop=stop, logprobs=1).choices
+    assert choice.finish_reason == "stop"
+    assert choice.text == whole[: whole.index(stop)]
+    assert choice.logprobs is not None
+    assert choice.logprobs.tokens is not None
+    assert "".join(choice.logprobs.tokens) == choice.text
+
+
+def test_libretranslate_refuses_by_the_name_that_was_sent(client: httpx.Client) -> None:
+    body = {"q": "a dog", "source": "source", "target": "target", "alternatives": 99}
+    found = client.post("/translate", json=body)
+    assert found.status_code == 400
+    assert found.json()["error"] == "alternatives: at most 15"

@@ -287,6 +287,16 @@ def test_predict_gives_a_line_for_each_line(call):
     assert not call("predict", corpus.trained(), data=b"").out
 
 
+def test_predict_takes_nothing_for_an_empty_text_and_not_for_this_folder(
+    call, tmp_path: Path, monkeypatch
+):
+    (tmp_path / "a.txt").write_text("ka\nna\n")
+    monkeypatch.chdir(tmp_path)
+    empty = call("predict", corpus.trained(), "")
+    assert empty.code == 0
+    assert empty.out == call("predict", corpus.trained(), data=b"\n").out
+
+
 def test_predict_reads_a_file(call, tmp_path: Path):
     (tmp_path / "in.txt").write_bytes(b"ka lo\n\nmi nu")
     from_file = call("predict", corpus.trained(), tmp_path / "in.txt")

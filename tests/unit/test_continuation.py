@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers import Config as Kind, Tokenizer
 from regard.decoding.continuation import CHUNK, Continuer, read
 from regard.inspect.intervene import Position, intervene
 from regard.model import Config, Model, build
@@ -225,3 +225,26 @@ def test_a_prompt_is_read_in_a_few_passes(name: str) -> None:
     texts = prompts(2 * CHUNK + 1, 1, 2 * CHUNK + 1, 0)
     ask(model, texts, greedy, 3, min_length=3)
     assert passes == [(3, 1), (2, CHUNK), (2, CHUNK), (4, 1), (4, 1), (4, 1)]
+
+
+SAID = ["the cat sees the dog . 👩‍👩‍👧‍👦 Straße 東京\nnaïve", "a  b\n\n c", "\ufffd x", ""]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "word", "character"])
+@pytest.mark.parametrize("documents", [False, True])
+def test_what_tokens_add_is_the_text(kind: Any, documents: bool) -> None:
+    """Also where a character is written in several tokens, or in part."""
+    by = Tokenizer.train(Kind(kind=kind, vocabulary=300), ["the cat sees the dog . Straße 東京"])
+    model: Any = None  # nothing is asked of it
+    continuer = Continuer(model, by, START, None, ends=True, documents=documents)
+    chance = torch.Generator().manual_seed(2)
+    drawn = torch.randint(UNKNOWN, len(by), (40, 30), generator=chance).tolist()
+    whole = [*map(continuer.tokens, SAID), *drawn]
+    for tokens in whole:
+        for cut in range(0, len(tokens) + 1, 3):
+            prompt, written = tokens[:cut], tokens[cut:]
+            if continuer.decode(prompt).endswith("\ufffd"):
+                continue  # no prompt ends within a character
+            spans = continuer.spans(prompt, written)
+            assert len(spans) == len(written)
+            assert "".join(spans) == continuer.text(prompt, written)

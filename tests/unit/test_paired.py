@@ -51,6 +51,11 @@ def test_draws_are_the_same_each_time_and_other_lines_are_refused():
         paired("x", one, statistic([1, 2]))
 
 
+def test_one_line_says_nothing_of_others():
+    found = paired("x", statistic([1.0]), statistic([0.0]))
+    assert (found.value, found.other, found.p, found.significant) == (100.0, 0.0, 1.0, False)
+
+
 def test_only_metrics_that_both_have_are_compared():
     one = statistic([1, 0])
     assert [d.name for d in differences({"a": one, "b": one}, {"b": one, "c": one}, 5)] == ["b"]

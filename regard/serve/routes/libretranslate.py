@@ -58,7 +58,10 @@ def router(shelf: Shelf) -> APIRouter:
             check_text(each)
         options = DETAILS
         if asked.alternatives:
-            count = asked.alternatives + 1
+            count, most = asked.alternatives + 1, service.settings.nbest
+            if count > most:
+                wrong = f"alternatives: at most {most - 1}"
+                raise Refusal(400, wrong, code="too_much", param="alternatives")
             how = (("beams", max(5, count)), ("nbest", count))
             options = Options(details=False, search="beam", how=how)
         options = service.check(texts, options)

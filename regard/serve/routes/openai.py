@@ -1,6 +1,7 @@
 """What OpenAI's clients ask: `/v1/models`, `/v1/completions`, `/v1/chat/completions`,
 `/v1/embeddings`."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -9,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from regard.decoding.prediction import Prediction
 from regard.serve.bodies import Body, Many, check_text, context, json_body
+from regard.serve.completions import Form
 from regard.serve.described import described
 from regard.serve.embedding import embed
 from regard.serve.errors import Refusal
@@ -23,6 +24,12 @@ from regard.serve.work import Options, Work
 Text = Annotated[str, Field(min_length=1)]
 
 
+class StreamOptions(Body):
+    """What a stream has beside its pieces."""
+
+    include_usage: bool | None = False
+
+
 class Asked(Body):
     """What both kinds of completions have in common; what no model here has is refused."""
 
@@ -32,7 +39,7 @@ class Asked(Body):
     top_p: float | None = Field(None, gt=0, le=1)
     n: int | None = Field(None, ge=1)
     stream: bool | None = False
-    stream_options: dict[str, bool] | None = None
+    stream_options: StreamOptions | None = None
     stop: Text | Many[Text] | None = Field(None, description="Strings that end an output.")
     seed: int | None = Field(None, ge=0, lt=2**63)
     user: str | None = Field(None, description="Ignored.")
@@ -42,6 +49,16 @@ class Asked(Body):
     top_k: int | None = Field(None, ge=0, le=10**7, description="Not OpenAI's.")
     min_p: float | None = Field(None, ge=0, lt=1, description="Not OpenAI's.")
     repetition_penalty: float | None = Field(None, gt=0, le=1000, description="Not OpenAI's.")
+
+    @property
+    def logged(self) -> bool:
+        """Whether tokens are wanted with their log-probabilities."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Our names of options, and those that the client knows."""
+        return {"length": "max_tokens"}
 
     def options(self, length: int | None) -> Options:
         """As searches know them: a temperature of 0 is greedy search."""
@@ -69,9 +86,13 @@ class Completion(Asked):
 
     prompt: str | Many[str]
     echo: bool | None = False
-    best_of: Literal[1] | None = None
+    best_of: int | None = Field(None, ge=1, description="As n.")
     suffix: Literal[""] | None = None
     logprobs: int | None = Field(None, ge=0, le=1, description="Of the tokens that are written.")
+
+    @property
+    def logged(self) -> bool:
+        return self.logprobs is not None
 
 
 class Part(Body):
@@ -101,6 +122,14 @@ class Chat(Asked):
     max_completion_tokens: int | None = Field(None, ge=1)
     tools: Many[dict[str, str]] | None = Field(None, max_length=0, description="None are used.")
     logprobs: bool | None = False
+
+    @property
+    def logged(self) -> bool:
+        return bool(self.logprobs)
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {"length": "max_completion_tokens" if self.max_completion_tokens else "max_tokens"}
 
 
 class Embedding(Body):
@@ -133,7 +162,8 @@ def router(shelf: Shelf) -> APIRouter:
         if service.reads == "dialogue":
             inputs = [dialogue([{"role": "user", "content": each}]) for each in prompts]
         options = asked.options(asked.max_tokens)
-        return await _completed(request, service, asked, inputs, options, prompts)
+        echoed = prompts if asked.echo else ()
+        return await _completed(request, service, asked, inputs, options, echoed)
 
     @made.post("/v1/chat/completions", **described(Chat, "An answer to a dialogue."))
     async def chat(request: Request) -> Response:
@@ -185,98 +215,49 @@ async def _completed(
     options: Options,
     echoed: Sequence[str] = (),
 ) -> Response:
-    about, chat = context(request), isinstance(asked, Chat)
+    about = context(request)
     for each in prompts:
         check_text(each)
-    options = service.check(prompts, options)
+    _check_outputs(service, asked, len(prompts))
+    try:
+        options = service.check(prompts, options)
+    except Refusal as refusal:
+        raise refusal.renamed(asked.names) from None
     about.run, about.items = service.name, len(prompts)
-    shape = _Shape(about.id, service, asked, chat)
-    if asked.stream:
-        if len(prompts) != 1 or (asked.n or 1) > 1:
-            said = "stream: of one prompt and one output"
-            raise Refusal(400, said, code="no_stream", param="stream")
-        return await events(about, service, Work(prompts, options, streams=True), shape.event)
-    found = await about.unless_gone(service.answer(Work(prompts, options)))
-    return answer(shape.whole(echoed or prompts, found))
-
-
-class _Shape:
-    """How OpenAI writes answers, whole or in pieces."""
-
-    def __init__(self, number: str, service: Service, asked: Asked, chat: bool) -> None:
-        self._asked, self._chat, self._first = asked, chat, True
-        self._echo = isinstance(asked, Completion) and bool(asked.echo)
-        self._log_probs = isinstance(asked, Completion) and asked.logprobs is not None
-        self._log_probs = self._log_probs or (isinstance(asked, Chat) and bool(asked.logprobs))
-        kind = "chat.completion" if chat else "text_completion"
-        self._base = {
-            "id": ("chatcmpl-" if chat else "cmpl-") + number.removeprefix("req-"),
-            "object": kind + (".chunk" if chat and asked.stream else ""),
-            "created": int(time.time()),
-            "model": service.name,
-        }
-
-    def whole(self, prompts: Sequence[str], found: list[Prediction]) -> dict[str, Any]:
-        choices: list[dict[str, Any]] = []
-        for prompt, each in zip(prompts, found, strict=True):
-            texts = [one["text"] for one in each.alternatives] or [each.text]
-            for k, text in enumerate(texts):
-                text = prompt + text if self._echo else text
-                log_probs = self._logged(each) if not k else None
-                choices.append(self._choice(len(choices), text, _reason(each), log_probs))
-        return self._base | {"choices": choices, "usage": _usage(found)}
-
-    def _choice(self, index: int, text: str, reason: str | None, log_probs: Any) -> dict[str, Any]:
-        about = {"index": index, "finish_reason": reason, "logprobs": log_probs}
-        if self._chat:
-            return about | {"message": {"role": "assistant", "content": text, "refusal": None}}
-        return about | {"text": text}
-
-    def _logged(self, found: Prediction) -> dict[str, Any] | None:
-        if not self._log_probs:
-            return None
-        pairs = list(zip(found.tokens, found.log_probs, strict=False))
-        if self._chat:
-            content = [
-                {"token": t, "logprob": p, "bytes": [*t.encode()], "top_logprobs": []}
-                for t, p in pairs
-            ]
-            return {"content": content, "refusal": None}
-        return {
-            "tokens": [token for token, _ in pairs],
-            "token_logprobs": [chance for _, chance in pairs],
-            "top_logprobs": None,
-            "text_offset": [],
-        }
-
-    def event(self, piece: str | None, found: Prediction | None) -> list[dict[str, Any]]:
-        """The chunks for a piece, or the last ones."""
-        made: list[dict[str, Any]] = []
-        if self._chat and self._first:
-            made.append(self._chunk({"role": "assistant", "content": ""}, None))
-        self._first = False
-        if piece is not None:
-            made.append(self._chunk({"content": piece} if self._chat else piece, None))
-        if found is not None:
-            made.append(self._chunk({} if self._chat else "", _reason(found)))
-            if (self._asked.stream_options or {}).get("include_usage"):
-                made.append(self._base | {"choices": [], "usage": _usage([found])})
-        return made
-
-    def _chunk(self, delta: Any, reason: str | None) -> dict[str, Any]:
-        about = {"index": 0, "finish_reason": reason, "logprobs": None}
-        choice = about | ({"delta": delta} if self._chat else {"text": delta})
-        return self._base | {"choices": [choice]}
-
-
-def _reason(found: Prediction) -> str:
-    return "length" if found.status == "capped" else "stop"
-
-
-def _usage(found: list[Prediction]) -> dict[str, int]:
-    read = sum(len(each.source) for each in found)
-    written = sum(
-        sum(len(one["log_probs"]) for one in each.alternatives) or len(each.tokens)
-        for each in found
+    form = Form(
+        about.id,
+        service,
+        echoed=echoed,
+        copies=(asked.n or 1) if options.search == "greedy" else 1,
+        chat=isinstance(asked, Chat),
+        log_probs=asked.logged,
+        streams=bool(asked.stream),
+        usage=bool(asked.stream_options and asked.stream_options.include_usage),
     )
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    if asked.stream:
+        return await events(about, service, Work(prompts, options, streams=True), form.event)
+    found = await about.unless_gone(service.answer(Work(prompts, options)))
+    if not asked.logged:
+        return answer(form.whole(prompts, found))
+    return answer(await asyncio.to_thread(form.whole, prompts, found))  # tokens become texts
+
+
+def _check_outputs(service: Service, asked: Asked, prompts: int) -> None:
+    """Refuse by name what would otherwise be left out of an answer."""
+    count, most = asked.n or 1, service.settings.nbest
+    if count > most:
+        raise Refusal(400, f"n: at most {most}", code="too_much", param="n")
+    if asked.stream and (prompts != 1 or count > 1):
+        said = "stream: of one prompt and one output"
+        raise Refusal(400, said, code="no_stream", param="stream")
+    if asked.logged and asked.stream:
+        said = "logprobs: not of a stream"
+        raise Refusal(400, said, code="unknown_option", param="logprobs")
+    if not isinstance(asked, Completion):
+        return
+    if asked.logged and asked.echo:
+        said = "logprobs: not with echo: those of the prompt are not computed"
+        raise Refusal(400, said, code="unknown_option", param="logprobs")
+    if asked.best_of not in (None, count):
+        said = "best_of: all outputs are given, so it can only be n"
+        raise Refusal(400, said, code="unknown_option", param="best_of")
