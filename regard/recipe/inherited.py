@@ -28,7 +28,7 @@ from typing import Any
 
 from regard.errors import RecipeError
 from regard.recipe.model_section import sections_of
-from regard.recipe.parts import NEW, Training, module, room_of_part
+from regard.recipe.parts import NEW, Training, module, no_run, room_of_part
 from regard.recipe.values import shown
 
 Table = dict[str, Any]
@@ -115,10 +115,7 @@ def _opened(place: str, key: str = "model.weights") -> Any:
 
     file = Path(place) / "recipe.toml"
     if not file.is_file():
-        what = "is not a run: it has no recipe.toml" if file.parent.is_dir() else "does not exist"
-        if (file.parent / "config.json").is_file():
-            what = f"is a folder of Hugging Face: make a run of it by regard import {place} runs/NAME"
-        raise RecipeError(f"{key}: {place} {what}")
+        raise RecipeError(f"{key}: {place} {no_run(file.parent)}")
     try:
         return config.load(file, of_run=True)
     except RecipeError as error:

@@ -102,6 +102,15 @@ def add_folder(folder: Path) -> None:
     _folders.append(folder.resolve())
 
 
+def no_run(folder: Path) -> str:
+    """What a place is that has no recipe.toml."""
+    if not folder.is_dir():
+        return "does not exist"
+    if (folder / "config.json").is_file():
+        return f"is a folder of Hugging Face; to make a run of it: regard import {folder} runs/NAME"
+    return "is not a run: it has no recipe.toml"
+
+
 def resume(run: Path) -> str:
     """The command that goes on with a run, with the parts that it may have."""
     return with_parts("train", "--resume", run)

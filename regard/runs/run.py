@@ -16,7 +16,7 @@ from regard.errors import RecipeError, UserError, advised
 from regard.model import Model, build
 from regard.recipe import config
 from regard.recipe.config import Recipe
-from regard.recipe.parts import module, resume
+from regard.recipe.parts import module, no_run, resume
 from regard.runs import creation, encoding, preparing
 from regard.tasks import Task
 from regard.train import checkpoint, device, manifest
@@ -48,7 +48,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         """Open a run that is there."""
         if not (folder / "recipe.toml").is_file():
-            what = "is not a run: it has no recipe.toml" if folder.is_dir() else "does not exist"
+            what = no_run(folder)
             if (folder / preparing.NAME).is_file():
                 what = f"is a run that is not finished being made; to go on: {resume(folder)}"
             raise UserError(f"{folder} {what}")

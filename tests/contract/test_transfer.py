@@ -232,7 +232,9 @@ def test_a_folder_of_hugging_face_is_to_be_imported_first(tmp_path: Path):
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "config.json").write_text("{}")
     made = recipe(tmp_path, encoder=BLOCKS | {"weights": str(tmp_path / "theirs")})
-    with pytest.raises(RecipeError, match=r"make a run of it by regard import \S+theirs runs/NAME"):
+    with pytest.raises(
+        RecipeError, match=r"is a folder of Hugging Face; \S.* regard import \S+theirs"
+    ):
         Run.create(tmp_path / "run", made)
 
 
