@@ -15,6 +15,10 @@ class RecipeError(UserError):
     """A recipe that cannot be run: the message names the key and where it stands."""
 
 
+class MissingData(RecipeError):
+    """Data that a recipe names and that is not there: a plan assumes its sizes."""
+
+
 class TrainingError(UserError):
     """A training that cannot go on with the settings that it has; others may do."""
 

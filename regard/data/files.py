@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from regard.data import catalogue, delimiters
 from regard.data.readers import Finding, Policy, Report, excerpt
-from regard.errors import RecipeError, UserError
+from regard.errors import MissingData, RecipeError, UserError
 from regard.recipe.values import Items, Length, LengthOrZero, Positive, Range, Rows, shown
 
 Part = Literal["train", "validation", "test"]
@@ -173,7 +173,7 @@ def find(dataset: str, folder: str, name: str, key: str) -> Path:
     try:
         base = catalogue.find(dataset) if dataset else Path(folder)
     except UserError as error:
-        raise RecipeError(f"data.set: {error}") from error
+        raise MissingData(f"data.set: {error}") from error
     try:
         path = base / Path(name).expanduser()
         there = path.is_file() or path.is_dir()  # of a folder the reader says what it thinks
@@ -183,5 +183,5 @@ def find(dataset: str, folder: str, name: str, key: str) -> Path:
         names = [f.name for f in path.parent.glob("*")] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, names, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise RecipeError(f"{key}: {path}: there is no such file{hint}")
+        raise MissingData(f"{key}: {path}: there is no such file{hint}")
     return path

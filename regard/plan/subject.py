@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.batching import first_epoch
-from regard.errors import RecipeError, UserError
+from regard.errors import MissingData, RecipeError, UserError
 from regard.plan import assumed
 from regard.recipe import config
 from regard.recipe.config import Recipe
@@ -67,9 +67,9 @@ def of(
         try:
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 return of_run(name, Run.create(Path(folder) / "run", loaded), "data")
-        except RecipeError:
-            raise
         except (UserError, OSError) as error:
+            if isinstance(error, RecipeError) and not isinstance(error, MissingData):
+                raise  # nothing could be assumed for it
             why = str(error).partition("\n")[0]
     found = assumed.assume(loaded, options)
     return Subject(

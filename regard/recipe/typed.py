@@ -56,7 +56,7 @@ class Place:
             yield
         except RecipeError as error:
             key = str(error).split(":", 1)[0]
-            raise RecipeError(f"{self.of(key)}: {toml.sentence(str(error))}") from None
+            raise type(error)(f"{self.of(key)}: {toml.sentence(str(error))}") from None
 
 
 def part(room: Room, table: Any, key: str, place: Place) -> Part:

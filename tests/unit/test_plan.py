@@ -312,6 +312,49 @@ def test_data_that_is_there_is_read(tmp_path: Path):
     assert not found.notes
 
 
+@pytest.mark.parametrize(
+    ("recipe", "why"),
+    [
+        (SMALL, "nowhere.txt: there is no such file"),
+        ("multi30k-en-de", "the data set multi30k is not there in"),
+        ("etth1-linear", "the data set ett is not there in"),
+        ("mnist-cnn", "the data set mnist is not there in"),
+        ("gpt-1", "train.txt: there is no such file"),
+    ],
+)
+def test_data_that_is_not_there_is_assumed(
+    recipe: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    found = subject.of(recipe)
+    assert found.source == "assumed"
+    assert found.notes[0].startswith("the data was not read (") and why in found.notes[0]
+
+
+def test_what_is_wrong_with_data_that_is_there_is_not_assumed_away(tmp_path: Path):
+    """A recipe whose keys contradict its data, beside one whose file cannot be read."""
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sat on the mat\n" * 40)
+    line = {"unit": "line", "data": {"train": [str(path)], "max_length": 2}}
+    with pytest.raises(RecipeError, match=r"data.max_length: no example of data.train has ≤ 2"):
+        subject.of(SMALL | line | {"stream": {}})
+    path.write_bytes(b"")
+    assert subject.of(SMALL | {"data": {"train": [str(path)]}}).source == "assumed"
+
+
+def test_a_shipped_recipe_without_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """As docs/planning.md has it."""
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    cli.main(["plan", "gpt-3", "--hardware", "H100x64"])
+    said = capsys.readouterr().out
+    assert "the data was not read" in said and "train.txt: there is no such file" in said
+    cli.main(["plan", "multi30k-en-de", "--hardware", "V100", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"] > 1e6 and found["flops_per_token"] > 0
+
+
 def test_this_machine_is_measured():
     found = plan(SMALL, hardware_name="here", read=False)
     assert found.step_seconds is not None and 0 < found.step_seconds < 10
