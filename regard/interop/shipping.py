@@ -1,4 +1,5 @@
-"""A trained model as a folder that runs without regard: by CTranslate2, or by onnxruntime."""
+"""A trained model as a folder that runs without regard: by onnxruntime, by CTranslate2, or as one
+of Hugging Face."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from regard.interop.conversion import missing
 from regard.interop.cost import Cost, cost
 from regard.interop.ctranslate2 import supports
 from regard.interop.export import export as as_ctranslate2
-from regard.interop.exporting import export as as_huggingface
+from regard.interop.exporting import export as as_huggingface, family_of
 from regard.interop.kept import check_free, whole
 from regard.interop.running import PROGRAM, run_program, write_texts
 from regard.interop.shipments import Labels, Near, Shipment, Tags
@@ -132,19 +133,9 @@ def export(
 
 def shipment(run: Run, model: Model) -> Shipment:
     """How this model is shipped."""
-    if any("." in key for key in run.recipe.model.parts()):
-        raise UserError(f"{run.folder} cannot be exported to ONNX: it has several towers or heads")
-    if any(field.on_disk for field in run.task.fields.values()):
-        raise UserError(
-            f"{run.folder} cannot be exported to ONNX: it reads files; take --to huggingface"
-        )
+    if reason := _beyond_onnx(run):
+        raise UserError(f"{run.folder} cannot be exported to ONNX: {reason}; {_instead(run)}")
     kind = KINDS.get(model.head.predicts)
-    cut = getattr(run.recipe.task, "tokenizer", None)
-    if cut is not None and cut.kind == "huggingface":
-        raise UserError(
-            f"{run.folder} cannot be exported to ONNX: its tokenizer was imported; "
-            "take --to huggingface"
-        )
     try:
         if kind is None:
             raise UserError(
@@ -154,6 +145,26 @@ def shipment(run: Run, model: Model) -> Shipment:
         return kind(run, model)
     except (UserError, AttributeError) as error:
         raise UserError(f"{run.folder} cannot be exported to ONNX: {error}") from None
+
+
+def _beyond_onnx(run: Run) -> str:
+    """Why a run is nothing for ONNX, whatever its head predicts; empty if it is."""
+    if any(field.on_disk for field in run.task.fields.values()):
+        return "it reads pictures or sounds"
+    if any("." in key for key in run.recipe.model.parts()):
+        return "it has several towers or heads"
+    cut = getattr(run.recipe.task, "tokenizer", None)
+    return "its tokenizer was imported" if cut and cut.kind == "huggingface" else ""
+
+
+def _instead(run: Run) -> str:
+    """The form that such a run has, or why it has none."""
+    try:
+        family_of(run)
+    except UserError as error:
+        why = str(error).replace(f"{run.folder}: ", "").replace(f"{run.folder} ", "it ")
+        return f"nor to huggingface: {why}"
+    return "take --to huggingface"
 
 
 def _written(made: Shipment, folder: Path, quantization: Quantization) -> Shipped:

@@ -61,8 +61,11 @@ def export(
     parts: Parts = None,
     json: Flag = False,
 ) -> None:
-    """Write a model of any task as a folder that runs without regard, and check that it says the
-    same.
+    """Write a model of texts, numbers or series as a folder that runs without regard, and check
+    that it says the same.
+
+    Of pictures, ViT that labels them and CLIP can be written with --to huggingface; captions,
+    transcriptions and other models of pictures and sounds cannot.
 
     Examples:
       regard export runs/mine shipped
@@ -74,10 +77,10 @@ def export(
     Args:
         folder: The new folder; its README.md says how to use it, with a program. Of word vectors, a
             file: .bin in word2vec's binary form, .txt or .vec in its text form.
-        to: The form: onnx for every task (runs with onnxruntime), ctranslate2 for Transformers that
-            translate (faster, with beam search); huggingface for Transformers that have the shape
-            of a known family (loaded by transformers), word2vec for word vectors; auto takes
-            what fits.
+        to: The form: onnx for texts, numbers and series (runs with onnxruntime), ctranslate2 for
+            Transformers that translate (faster, with beam search); huggingface for Transformers
+            that have the shape of a known family (loaded by transformers), word2vec for word
+            vectors; auto takes ctranslate2 where it can, and else onnx.
         quantization: The numbers that it computes with; others than float32 are smaller and faster,
             and the score that they cost on the validation part is measured. ONNX has float32 and
             int8.

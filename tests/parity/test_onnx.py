@@ -9,6 +9,7 @@ from typing import Any
 import jaxtyping
 import numpy as np
 import pytest
+from PIL import Image
 
 from regard import cli, front
 from regard.errors import RecipeError, UserError
@@ -285,3 +286,53 @@ def test_forms_refuse_what_they_lack(tmp_path: Path):
     with pytest.raises(UserError, match="exported to CTranslate2: the task is 'classify'"):
         shipping.ship(run, tmp_path / "a", "ctranslate2")
     assert not (tmp_path / "a").exists()
+
+
+CNN = {"kind": "cnn", "stem": 4, "widths": [8], "groups": 4}
+VIT = {
+    "scale": False,
+    "input": {"kind": "patches", "patch": 8},
+    "encoder": {**small_runs.BLOCKS, "norm": "pre", "activation": "gelu", "position": "none"},
+    "head": {"pooling": "class"},
+}
+
+
+def labelled_pictures(folder: Path) -> dict[str, Any]:
+    """Sections of a recipe for a folder of two classes."""
+    for n, name in enumerate(("dark", "light")):
+        (folder / name).mkdir(parents=True)
+        Image.new("RGB", (16, 16), (200 * n,) * 3).save(folder / name / "0.png")
+    return {
+        "data": {"train": [str(folder)]},
+        "source": {"kind": "image", "size": [16, 16]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "instead"),
+    [
+        ("caption", small_runs.FAMILIES["describer"][1], "nor to huggingface: the task is 'ca"),
+        ("transcribe", small_runs.FAMILIES["listener"][1], "nor to huggingface: the task is 'tr"),
+        ("contrast", small_runs.FAMILIES["comparer"][1], "nor to huggingface: it has the shape of"),
+        ("classify", {"input": CNN}, "nor to huggingface: no family there has a part of kind 'cnn"),
+        ("classify", VIT, "take --to huggingface$"),
+    ],
+)
+def test_what_reads_files_is_refused_and_told_where_it_can_go(
+    tmp_path: Path, task: str, model: dict[str, Any], instead: str
+):
+    """A form is named where it takes the run, and nowhere else."""
+    keys = labelled_pictures(tmp_path / "pictures") if task == "classify" else {}
+    if keys:
+        keys["tokenizer"] = {}
+    run = small_runs.create(task, model, tmp_path / "run", **keys)
+    with pytest.raises(UserError, match=rf"ONNX: it reads pictures or sounds; {instead}") as said:
+        shipping.ship(run, tmp_path / "out")
+    assert str(said.value).count(str(run.folder)) == 1
+    if instead.startswith("take"):
+        shipping.ship(run, tmp_path / "out", "huggingface")
+        assert (tmp_path / "out" / "config.json").is_file()
+    else:
+        with pytest.raises(UserError, match="no family there"):
+            shipping.ship(run, tmp_path / "out", "huggingface")
+        assert not (tmp_path / "out").exists()
