@@ -28,9 +28,14 @@ TOGETHER = 32
 
 
 async def embed(
-    about: Context, service: Service, texts: Sequence[str], form: str | None
+    about: Context,
+    service: Service,
+    texts: Sequence[str],
+    *,
+    form: str | None = None,
+    dimensions: int | None = None,
 ) -> dict[str, Any]:
-    """A vector for each text, in OpenAI's shape."""
+    """A vector for each text, in OpenAI's shape; none is made shorter."""
     if not has_vectors(service):
         raise Refusal(400, f"{service.name} has no encoder of texts", code="no_embedding")
     if not texts or not all(text.strip() for text in texts):
@@ -41,6 +46,9 @@ async def embed(
     about.run, about.items = service.name, len(texts)
     act = partial(_vectors, service.engine, texts)
     found, used = await about.unless_gone(service.beside(len(texts), texts, act))
+    if dimensions not in (None, found.shape[1]):
+        said = f"dimensions: this model has {found.shape[1]}"
+        raise Refusal(400, said, code="unknown_option", param="dimensions")
     vectors = [_packed(row) if form == "base64" else row.tolist() for row in found]
     return {
         "object": "list",

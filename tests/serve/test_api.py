@@ -214,3 +214,14 @@ def test_health_readiness_figures_and_page(client: httpx.Client) -> None:
     assert again.status_code == 304
     for name in ("..%2fapp.py", "%2e%2e/app.py", "../app.py", "nothing.js"):
         assert client.get(f"/page/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("route", ["/", "/health", "/ready"])
+def test_head_is_get_without_a_body(route: str, client: httpx.Client) -> None:
+    """Monitors ask so."""
+    whole, head = client.get(route), client.head(route)
+    assert head.status_code == 200
+    assert head.content == b""
+    for name in ("content-type", "content-length", "content-security-policy"):
+        assert head.headers[name] == whole.headers[name]
+    assert client.get(route).content == whole.content  # on the same connection

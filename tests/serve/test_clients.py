@@ -62,6 +62,11 @@ def test_openai_embeds(theirs: openai.OpenAI) -> None:
     found = theirs.embeddings.create(model="classifier", input=["a dog", "a man"])
     assert len(found.data) == 2
     assert len(found.data[0].embedding) == 16
+    same = theirs.embeddings.create(model="classifier", input=["a dog"], dimensions=16)
+    assert same.data[0].embedding == pytest.approx(found.data[0].embedding, abs=1e-5)
+    with pytest.raises(openai.BadRequestError, match="dimensions: this model has 16") as caught:
+        theirs.embeddings.create(model="classifier", input=["a dog"], dimensions=8)
+    assert caught.value.param == "dimensions"
 
 
 def test_openai_knows_our_errors(theirs: openai.OpenAI) -> None:
@@ -123,6 +128,31 @@ def test_openai_values_that_change_nothing_are_no_mistake(theirs: openai.OpenAI)
         for content in (parts, "1 dog")
     ]
     assert said[0] == said[1]
+    asked = {"model": "chat", "messages": [{"role": "user", "content": "1 dog"}], "max_tokens": 6}
+    plain = theirs.chat.completions.create(**asked, temperature=0).choices[0].message.content
+    more: dict[str, Any] = {
+        "response_format": {"type": "text"},
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "modalities": ["text"],
+        "metadata": {"customer": "7"},
+        "store": False,
+        "top_logprobs": 0,
+    }
+    found = theirs.chat.completions.create(**asked, temperature=0, **more)
+    assert found.choices[0].message.content == plain
+    others: list[tuple[str, Any]] = [
+        ("response_format.type", {"response_format": {"type": "json_object"}}),
+        ("tool_choice", {"tool_choice": "required"}),
+        ("modalities.0", {"modalities": ["audio"]}),
+        ("store", {"store": True}),
+        ("top_logprobs", {"logprobs": True, "top_logprobs": 2}),
+    ]
+    for named, keys in others:
+        with pytest.raises(openai.BadRequestError) as caught:
+            theirs.chat.completions.create(**asked, **keys)
+        assert caught.value.param == named
     picture: Any = [{"type": "image_url", "image_url": {"url": "data:,"}}]
     with pytest.raises(openai.BadRequestError):
         theirs.chat.completions.create(

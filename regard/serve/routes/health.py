@@ -13,10 +13,12 @@ def router(shelf: Shelf, metrics: Metrics, guard: list[Guard]) -> APIRouter:
     """`guard` is filled once it stands around these routes."""
     made = APIRouter()
 
+    @made.head("/health", include_in_schema=False)
     @made.get("/health", **described(None, "The server is alive."))
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
+    @made.head("/ready", include_in_schema=False)
     @made.get("/ready", **described(None, "All models can be asked."))
     async def ready() -> dict[str, str]:
         if guard and guard[0].draining:

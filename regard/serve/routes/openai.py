@@ -115,13 +115,26 @@ class ChatMessage(Body):
         return {"role": role, "content": "".join(parts)}
 
 
+class TextFormat(Body):
+    """What an answer is; no model here is held to JSON."""
+
+    type: Literal["text"]
+
+
 class Chat(Asked):
     """A dialogue to be answered."""
 
     messages: Many[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     tools: Many[dict[str, str]] | None = Field(None, max_length=0, description="None are used.")
+    tool_choice: Literal["none", "auto"] | None = Field(None, description="There are no tools.")
+    parallel_tool_calls: bool | None = Field(None, description="There are no tools.")
+    response_format: TextFormat | None = None
+    modalities: Many[Literal["text"]] | None = None
+    metadata: dict[str, str] | None = Field(None, max_length=16, description="Ignored.")
+    store: Literal[False] | None = Field(None, description="Nothing is kept.")
     logprobs: bool | None = False
+    top_logprobs: Literal[0] | None = Field(None, description="Of the tokens that are written.")
 
     @property
     def logged(self) -> bool:
@@ -138,6 +151,7 @@ class Embedding(Body):
     model: str
     input: str | Many[str]
     encoding_format: Literal["float", "base64"] | None = "float"
+    dimensions: int | None = Field(None, ge=1, description="Those that the model has.")
     user: str | None = None
 
 
@@ -181,7 +195,9 @@ def router(shelf: Shelf) -> APIRouter:
         asked = json_body(request, Embedding)
         service = shelf.get(asked.model)
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
-        return answer(await embed(context(request), service, texts, asked.encoding_format))
+        form, dimensions = asked.encoding_format, asked.dimensions
+        about = context(request)
+        return answer(await embed(about, service, texts, form=form, dimensions=dimensions))
 
     return made
 

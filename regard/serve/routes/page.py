@@ -29,6 +29,7 @@ def router(first: str = INDEX) -> APIRouter:
     """`first`: the page at /."""
     made = APIRouter(include_in_schema=False)
 
+    @made.head("/")
     @made.get("/")
     async def index(request: Request) -> Response:
         return _file(first, request)
