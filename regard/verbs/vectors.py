@@ -69,7 +69,7 @@ def word2vec(
         lowercase: Fold to lower case first, as in a recipe's [tokenizer].
         split: What words are, as in a recipe's [tokenizer] of kind "word".
         keep: Which of a word's two vectors is kept: as an input, near to those of words that mean
-            alike; or as an output, whose mean over a text says more of what the text is about.
+            alike; or as an output: means of these tell texts apart that were learnt from.
         threads: Threads that learn at once; by default, a thread for each core. One thread gives
             the same bits each time.
         seed: Of all draws.

@@ -47,8 +47,8 @@ class Settings:
     split: Literal["punctuation", "treebank", "whitespace"] = "punctuation"
     """What words are, as [tokenizer] split: whether punctuation parts from words."""
     keep: Literal["inputs", "outputs"] = "inputs"
-    """Which of a word's two vectors is kept. Inputs are near for words that mean alike; the mean of
-    a text's outputs says more of what the text is about."""
+    """Which of a word's two vectors is kept. Inputs are near for words that mean alike; means of
+    outputs tell texts apart that the vectors were learnt from."""
     seed: Seed = 1
     """Of all draws."""
     threads: Few = 1
