@@ -159,20 +159,21 @@ def _options(
     return {
         "threads": options.threads,
         "symbols": symbols,
-        "sizes": {
-            "fields": {
-                "source": {"tokens": symbols},
-                "target": {"tokens": symbols, "outputs": symbols},
-            },
-            "reads": "source",
-            "writes": "target",
-            "shared": True,
-        },
+        "sizes": sizes(symbols),
         "size": size,
         "updates": updates,
         "recipe": recipe(size),
         "counted": "target_mask",
     }
+
+
+def sizes(symbols: int) -> dict[str, Any]:
+    """Those of a model with one vocabulary for both sides."""
+    fields = {
+        "source": {"tokens": symbols},
+        "target": {"tokens": symbols, "outputs": symbols},
+    }
+    return {"fields": fields, "reads": "source", "writes": "target", "shared": True}
 
 
 def _flops(size: dict[str, Any], symbols: int, sources: float) -> float:

@@ -20,6 +20,8 @@ from bench import (
     features,
     machine,
     peers,
+    plan as planning,
+    processes,
     scaling,
     training,
 )
@@ -28,6 +30,8 @@ from bench.ngrams import Ngrams
 from bench.table import compare
 from regard.errors import UserError
 from regard.layers import native
+from regard.train.group import Group
+from regard.types import Position
 
 
 class Replayed(peers.Peer):
@@ -410,3 +414,50 @@ def test_ngrams_share_between_what_was_seen_and_shorter_ones():
     assert model.bits("ab") == pytest.approx(-(math.log2(3 / 5) + math.log2(9 / 20)) / 2)
     for before in ("", "a", "b"):
         assert sum(model.probability(each, before) for each in "ab") == pytest.approx(1)
+
+
+@pytest.mark.parametrize("size", [training.TINY, training.BASE], ids=["tiny", "base"])
+def test_two_processes_train_the_models_of_the_other_benchmarks(size: dict[str, Any]) -> None:
+    """Encoder and decoder of the size that `train` and `base` have; the shapes are theirs."""
+    job = processes.job_of(size, 53, 3, Group(), 1, length=5)
+    model: Any = job.objective.model
+    assert model.encoder is not None and model.decoder is not None
+    dim, inner, layers = (int(size[key]) for key in ("dim", "feedforward", "layers"))
+    widths = [p.shape for n, p in model.named_parameters() if n.endswith("weight") and p.ndim == 2]
+    assert sum(shape == (dim, inner) for shape in widths) == 2 * layers
+    batch = job.batches.at(Position())
+    assert batch.targets == 15 and {"source", "target_in", "target_out"} <= batch.tensors.keys()
+    terms, _ = job.objective(batch)
+    assert next(iter(terms.values())).sum > 0
+
+
+@pytest.mark.parametrize(("wall", "kept"), [(0.9, True), (0.89, False)])
+def test_two_processes_are_held_to_a_bound(
+    wall: float, kept: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = {"speed": [90.0, 100.0, 110.0], "cpu": [1.0] * 3}
+    found = {"one": turns, "two": turns, "cpu": 1.0}
+    result = processes.report({"tiny": found | {"wall": wall}, "base": found | {"wall": 0.97}})
+    assert result["complete"] is kept
+    assert result["ratio"]["tiny, wall"] == wall
+    said = capsys.readouterr().out
+    assert f"{'yes' if kept else 'NO':>4}  tiny: {wall:.2f} of" in said and " yes  base: " in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"),
+    [
+        ({}, True),
+        ({"time_ratio": 0.75, "memory_ratio": 1.25, "parameters_ratio": 1.009}, True),
+        ({"parameters_ratio": 0.98}, False),
+        ({"time_ratio": 1.26}, False),
+        ({"memory_ratio": 0.74}, False),
+    ],
+)
+def test_plans_are_held_to_bounds(
+    changed: dict[str, float], kept: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exact = {"time_ratio": 1.0, "memory_ratio": 1.0, "parameters_ratio": 1.0}
+    assert planning.judged({"one": exact, "other": exact | changed}) is kept
+    said = capsys.readouterr().out
+    assert said.count(" yes  ") == (6 if kept else 5) and said.count("  NO  ") == (not kept)
