@@ -1,6 +1,7 @@
 """Labels of a whole sequence: one out of several, or each by itself."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,6 +28,8 @@ class Config:
     most of what it was trained for, and earlier ones often more of the text."""
     pooler: bool = False
     """Whether that vector goes through a layer of its own first, tanh(W v + b), as in BERT."""
+    pooler_activation: Literal["tanh", "relu"] = "tanh"
+    """Of that layer; relu is DistilBERT's."""
     dropout: Share = 0.0
     """On that vector."""
     smoothing: Share = 0.0
@@ -47,8 +50,8 @@ def mixed(
 class Head(nn.Module):
     """z = (W pool(h) + b) / τ,  and  p(c) = softmax(z)_c  or, for several labels,  p(c) = σ(z_c).
 
-    With a pooler, tanh(W′ pool(h) + b′) stands for pool(h). The temperature τ is 1 in training;
-    afterwards validation decides it (Guo et al. 2017).
+    With a pooler, φ(W′ pool(h) + b′) stands for pool(h), where φ is tanh or ReLU. The temperature
+    τ is 1 in training; afterwards validation decides it (Guo et al. 2017).
     """
 
     predicts = "labels"
@@ -62,12 +65,13 @@ class Head(nn.Module):
         self.dropout = Dropout(config.dropout)
         size = self.pooling.size
         self.pooler = glorot(Linear(size, size)) if config.pooler else None
+        self.activation = {"tanh": torch.tanh, "relu": torch.relu}[config.pooler_activation]
         self.project = glorot(Linear(size, labels))
         self.temperature = nn.Parameter(torch.ones(()), requires_grad=False)
 
     def pool(self, sequence: Sequence) -> Float[Tensor, "B E"]:
         found: Tensor = self.pooling(sequence)
-        return found if self.pooler is None else torch.tanh(self.pooler(found))
+        return found if self.pooler is None else self.activation(self.pooler(found))
 
     def logits(self, hidden: Float[Tensor, "*N E"]) -> Float[Tensor, "*N C"]:
         """Of vectors that are pooled already."""

@@ -15,11 +15,13 @@ from regard import __version__
 from regard.data.tokenizers import Tokenizer
 from regard.errors import UserError
 from regard.fields import dialogue
+from regard.fields.text import Tokenised
 from regard.interop import (
     chat_templates,
     families,
     image_folders,
     importing,
+    label_folders,
     pair_folders,
     sentencepiece,
 )
@@ -37,6 +39,17 @@ from regard.runs import Run
 TOLERANCE = 1e-4
 """How far a logit of what is read again may be from the original's."""
 ROWS, LENGTH = 3, 17
+KINDS = (
+    "transformer",
+    "vocabulary",
+    "masked",
+    "tokens",
+    "labels",
+    "patches",
+    "decoder",
+    "contrast",
+)
+"""The kinds of parts that any family has."""
 NAMES = {"start": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
 FRAMES = {"start": "cls_token", "end": "sep_token", "mask": "mask_token"}
 
@@ -58,14 +71,13 @@ class Exported(NamedTuple):
 def export(run: Run, folder: Path, which: str = "final") -> Exported:
     """Write a folder that the transformers library loads."""
     check_free(folder)
-    name, settings = family_of(run)
+    name, family, settings = family_of(run)
     model = run.model(which)
-    family: Any = families.find(name)
     if of_pictures(run):
         return _export_images(run, model, name, settings, folder)
     if run.recipe.kind == "contrast":
         return _export_pairs(run, model, name, settings, folder)
-    by = [*run.task.fields.values()][-1].tokenizer
+    by = _texts(run)[-1].tokenizer
     try:
         with whole(folder) as writing:
             tensors = dict(_weights(family, model, run))
@@ -73,13 +85,27 @@ def export(run: Run, folder: Path, which: str = "final") -> Exported:
             _write_tokenizers(run, by, writing)
             _write_generation(run, by, writing)
             about = _about(name, family, by, run) | settings
-            about |= chat_templates.kept([*run.task.fields.values()][-1])
+            about |= chat_templates.kept([*run.task.fields.values()][-1]) | _labels(run)
             write_texts(writing, {"config.json": checked.written(about, indent=1)})
-            off = _difference(model, writing, min(LENGTH, longest(run)))
+            off = _difference(model, writing, min(LENGTH, longest(run)), len(by))
     except OSError as error:
         raise UserError(f"{folder} could not be written: {error.strerror or error}") from None
     size = sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6
     return Exported(name, off, size)
+
+
+def _texts(run: Run) -> list[Tokenised]:
+    """The fields that a tokenizer cuts."""
+    return [field for field in run.task.fields.values() if isinstance(field, Tokenised)]
+
+
+def _labels(run: Run) -> Table:
+    """What config.json says of a run's labels, if it has any."""
+    if run.recipe.kind not in importing.LABELLED:
+        return {}
+    task: Any = run.task
+    several = run.recipe.task.labels.kind == "several"
+    return label_folders.about(task.names, several=several)
 
 
 def of_pictures(run: Run) -> bool:
@@ -89,8 +115,8 @@ def of_pictures(run: Run) -> bool:
 def _export_images(run: Run, model: Model, name: str, settings: Table, folder: Path) -> Exported:
     """A model that labels pictures."""
     family: Any = families.find(name)
-    source, labels = run.task.fields.values()
-    about = image_folders.about(source, labels.labels.names, family.ARCHITECTURE) | settings
+    source = next(iter(run.task.fields.values()))
+    about = image_folders.about(source, family.ARCHITECTURE) | _labels(run) | settings
     files = {"config.json": about, image_folders.PROCESSOR: image_folders.processor(source)}
     try:
         with whole(folder) as writing:
@@ -126,23 +152,14 @@ def _export_pairs(run: Run, model: Model, name: str, settings: Table, folder: Pa
     return Exported(name, off, sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e6)
 
 
-def family_of(run: Run) -> tuple[str, Table]:
-    """The family that has a run's shape, and its settings."""
+def family_of(run: Run) -> tuple[str, Any, Table]:
+    """The family that has a run's shape, with its head, and its settings."""
     recipe, reasons = run.recipe, []
-    known = [name for name in families.known() if recipe.kind == families.find(name).TASK]
+    known = _families(run)
     if not known:
         raise UserError(f"{run.folder}: the task is {recipe.kind!r}, which no family there has")
     for key, part in recipe.model.parts().items():
-        if not key.startswith("heads.") and part.kind not in (
-            "transformer",
-            "vocabulary",
-            "masked",
-            "tokens",
-            "labels",
-            "patches",
-            "decoder",
-            "contrast",
-        ):
+        if not key.startswith("heads.") and part.kind not in KINDS:
             raise UserError(f"{run.folder}: no family there has a part of kind {part.kind!r}")
     head = recipe.model.head
     if recipe.kind == "language_model" and head is not None and head.config.bias:
@@ -150,18 +167,31 @@ def family_of(run: Run) -> tuple[str, Table]:
             f"{run.folder}: model.head.bias is true: language models there have no bias of each "
             "token; train with model.head.bias = false"
         )
-    tied = recipe.kind not in ("translate", "contrast")
+    tied = recipe.kind in ("language_model", "masked_language_model")
     if tied and recipe.model.scale and recipe.model.tie != "none":
         raise UserError(
             f"{run.folder}: model.scale is true: there, a tied embedding is not scaled by √dim; "
             "train with model.scale = false, or model.tie = 'none'"
         )
-    for name in known:
+    for name, family in known:
         try:
-            return name, families.find(name).settings(recipe.model, longest(run))
+            return name, family, family.settings(recipe.model, longest(run))
         except UserError as error:
             reasons.append(f"{name}: {error}")
+    # What a head differs in is known of the family alone that has all else.
+    reasons = [why for why in reasons if "model.head." in why] or reasons
     raise UserError(f"{run.folder} has the shape of no family there: {'; '.join(reasons)}")
+
+
+def _families(run: Run) -> list[tuple[str, Any]]:
+    """Those that do what a run does, by their names."""
+    return [
+        (name, form)
+        for name in families.known()
+        for form in families.forms(families.find(name))
+        if run.recipe.kind == form.TASK
+        and (form.TASK == "contrast" or families.reads_text(form) != of_pictures(run))
+    ]
 
 
 def longest(run: Run) -> int:
@@ -169,7 +199,8 @@ def longest(run: Run) -> int:
     parts = run.recipe.model.parts()
     if of_pictures(run) or run.recipe.kind == "contrast":
         return 0
-    return min(int(parts[name].config.limit) for name in ("encoder", "decoder") if name in parts)
+    there = [parts[name].config for name in ("encoder", "decoder") if name in parts]
+    return min((int(config.limit) for config in there), default=0)
 
 
 def _about(name: str, family: Any, by: Tokenizer, run: Run) -> Table:
@@ -189,14 +220,12 @@ def _weights(family: Any, model: Model, run: Run) -> Iterator[tuple[str, Tensor]
     parts = run.recipe.model.parts()
     # Further heads, as BERT's for next sentences, are left out.
     own = {n: p for n, p in model.named_parameters() if not n.startswith("heads.")}
-    own.pop("head.temperature", None)
+    own = {n: p for n, p in own.items() if n not in label_folders.left_out(model)}
     for name, places, form in families.layers(family, iter(own)):
         part = parts[
             "decoder" if name.startswith("decoder.") or "encoder" not in parts else "encoder"
         ]
-        tensor, config = own[name].detach(), part.config
-        if of_pictures(run):
-            tensor = image_folders.cooled(name, tensor, model)
+        tensor, config = label_folders.cooled(name, own[name].detach(), model), part.config
         scaled = run.recipe.model.scale and run.recipe.kind != "translate"
         if name.endswith("embedding.weight") and scaled:
             tensor = tensor * run.recipe.model.dim**0.5
@@ -238,7 +267,7 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
     """The tokenizer by itself, or that of each side, and which of its tokens are special."""
     masked = "mask" in by.named
     fields = run.task.fields.items()
-    sides = {side: field.tokenizer for side, field in fields if not field.on_disk}
+    sides = {side: field.tokenizer for side, field in fields if isinstance(field, Tokenised)}
     first = next(iter(sides.values()))
     both = sentencepiece.for_both(first.json, len(by)) if first.imported else ""
     several = bool(both) or len({each.hash for each in sides.values()}) > 1
@@ -250,7 +279,7 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
             each.save(path)
         else:
             before = [] if run.recipe.kind == "translate" else [each.start]
-            ended = masked or run.recipe.kind in ("translate", "contrast")
+            ended = masked or run.recipe.kind in ("translate", "contrast", "classify")
             after = [each.end] if ended else []
             alone(each, path, before=before, after=after)
     answers = [*run.task.fields.values()][-1]
@@ -302,11 +331,9 @@ def _mark_special(by: Tokenizer, path: Path) -> None:
     library.save(str(path))
 
 
-def _difference(model: Model, folder: Path, length: int) -> float:
+def _difference(model: Model, folder: Path, length: int, outputs: int) -> float:
     """max |logit − logit′| of the original and of what is read again, for random tokens."""
     again = importing.read(folder).model()
-    head: Any = model.head
-    outputs = len(head.weight)
     chance = torch.Generator().manual_seed(1)
     tokens = torch.randint(outputs, (ROWS, length), generator=chance)
     with torch.inference_mode():

@@ -1,10 +1,7 @@
 """Folders of models of pictures: in place of a tokenizer they have preprocessor_config.json, which
-says what pictures become, and the names of labels in config.json.
-
-Labels are in alphabetical order here, in any order there: their rows of weights go with them.
+says what pictures become.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.data.labels import FILE as LABELS
 from regard.errors import RecipeError, UserError
+from regard.interop import label_folders
 from regard.interop.families import Settings, Table
 from regard.interop.folders import Folder
 from regard.model import Model
@@ -36,6 +33,7 @@ def recipe(source: Path, task: str, model: Table, settings: Settings, about: Tab
         "task": task,
         "data": {"train": ["imported"]},
         "source": about | {"kind": "image", "size": [size, size]},
+        "labels": {"kind": label_folders.kind(settings)},
         "model": {"scale": False, **model},
     }
     try:
@@ -89,22 +87,6 @@ def _numbers(about: Settings, key: str, channels: int) -> list[float]:
     return [float(x) for x in found]
 
 
-def labels(settings: Settings) -> tuple[list[str], list[int]]:
-    """The names in our order, and the number of each in theirs."""
-    table = settings.table.get("id2label")
-    if not isinstance(table, dict) or len(table) < 2:
-        raise UserError("id2label: wanted a table of two labels at least")
-    names = [table.get(str(n)) for n in range(len(table))]
-    if not all(isinstance(name, str) and name.strip() for name in names):
-        raise UserError(f"id2label: wanted a name for each number from 0 to {len(table) - 1}")
-    again = Counter(map(str, names))
-    unique = [str(x) if again[str(x)] == 1 else f"{x} ({n})" for n, x in enumerate(names)]
-    order = sorted(range(len(unique)), key=unique.__getitem__)
-    if len({*unique}) < len(unique):
-        raise UserError("id2label: two labels are called alike")
-    return [unique[n] for n in order], order
-
-
 def texts(about: Table, names: Sequence[str]) -> dict[str, str]:
     """The files of the task's fields."""
     channels = about["channels"]
@@ -112,29 +94,13 @@ def texts(about: Table, names: Sequence[str]) -> dict[str, str]:
         "mean": about.get("mean", [0.0] * channels),
         "std": about.get("std", [1.0] * channels),
     }
-    known = {"names": [*names], "counts": [1] * len(names), "texts": len(names)}
-    return {"source.image.json": checked.written(standard), LABELS: checked.written(known)}
-
-
-def ordered(weights: dict[str, Tensor], order: Sequence[int]) -> dict[str, Tensor]:
-    """Weights with the rows of labels in our order, and the temperature that a run has, too."""
-    found = {
-        name: each[[*order]].contiguous() if name.startswith("head.project.") else each
-        for name, each in weights.items()
-    }
-    return found | {"head.temperature": torch.ones(())}
+    return {"source.image.json": checked.written(standard), **label_folders.file(names)}
 
 
 # For an export
 
 
-def cooled(name: str, tensor: Tensor, model: Model) -> Tensor:
-    """The last layer's weights with the temperature in them, which others do not have."""
-    head: Any = model.head
-    return tensor / head.temperature if name.startswith("head.project.") else tensor
-
-
-def about(field: Any, names: Sequence[str], architecture: str) -> Table:
+def about(field: Any, architecture: str) -> Table:
     """What config.json has beside the family's own settings."""
     form = field.config.form
     if form.height != form.width:
@@ -144,8 +110,6 @@ def about(field: Any, names: Sequence[str], architecture: str) -> Table:
         "model_type": "vit",
         "image_size": form.height,
         "num_channels": form.channels,
-        "id2label": {str(n): name for n, name in enumerate(names)},
-        "label2id": {name: n for n, name in enumerate(names)},
         "dtype": "float32",
         "regard": __version__,
     }

@@ -19,9 +19,18 @@ import torch
 from torch import Tensor
 
 from regard import __version__
-from regard.data import whole_file
+from regard.data import tokenizers, whole_file
 from regard.errors import RecipeError, UserError
-from regard.interop import chat_templates, families, image_folders, pair_folders, vocabularies
+from regard.fields.text import Tokenised
+from regard.heads import labels
+from regard.interop import (
+    chat_templates,
+    families,
+    image_folders,
+    label_folders,
+    pair_folders,
+    vocabularies,
+)
 from regard.interop.families import Settings, Table
 from regard.interop.folders import Folder, Tensors
 from regard.interop.kept import check_free, whole
@@ -38,6 +47,8 @@ from regard.types import Batch, Sizes
 
 LARGEST_TABLE = 2**24
 """Numbers of a table of positions that is only compared."""
+LABELLED = ("classify",)
+"""Tasks whose outputs have names."""
 NO_DATA = "imported"
 """What stands in the recipe for the files to learn from: there are none."""
 
@@ -86,13 +97,15 @@ def read(source: Path) -> Imported:
     folder = Folder(source)
     settings = Settings(folder.table("config.json"))
     try:
-        family = families.find(settings.table.get("model_type"))
+        family = families.of(settings)
         model, longest = family.recipe(settings)
-        if family.TASK == "classify":
+        if not families.reads_text(family):
             return _read_images(folder, family, model, settings)
         if family.TASK == "contrast":
             return _read_pairs(folder, family, model, longest, settings)
         settings.number("vocab_size")
+        labelled = family.TASK in LABELLED
+        names, order = label_folders.labels(settings) if labelled else ([], [])
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
     tensors = folder.tensors()
@@ -100,29 +113,33 @@ def read(source: Path) -> Imported:
     template, notes = chat_templates.read(folder, cut.special)
     recipe = _recipe(source, family.TASK, model, longest, cut.section, settings, template)
     fields = module("tasks", recipe.kind).plan(recipe.task).fields
-    texts = {field.file: cut.of(name) for name, field in fields.items()}
+    texts = {f.file: cut.of(name) for name, f in fields.items() if isinstance(f, Tokenised)}
+    texts |= label_folders.file(names) if labelled else {}
     sizes = sizes_of_task(recipe, texts)
     with torch.device("meta"):
         empty = build(recipe.model, sizes)
+    left_out = label_folders.left_out(empty)
     try:
-        weights = matched(family, empty, tensors, recipe)
+        weights = matched(family, empty, tensors, recipe, left_out)
     except UserError as error:
         said = str(error)
         raise UserError(said if said.startswith(str(source)) else f"{source}: {said}") from None
+    if labelled:
+        weights = label_folders.ordered(weights, order, empty)
     return Imported(recipe, sizes, texts, weights, notes)
 
 
 def _read_images(folder: Folder, family: Any, model: Table, settings: Settings) -> Imported:
     """A model that labels pictures."""
-    names, order = image_folders.labels(settings)
+    names, order = label_folders.labels(settings)
     about, notes = image_folders.source_section(folder, settings)
     recipe = image_folders.recipe(folder.path, family.TASK, model, settings, about)
     texts = image_folders.texts(about, names)
     sizes = sizes_of_task(recipe, texts)
     with torch.device("meta"):
         empty = build(recipe.model, sizes)
-    weights = matched(family, empty, folder.tensors(), recipe, left_out={"head.temperature"})
-    return Imported(recipe, sizes, texts, image_folders.ordered(weights, order), notes)
+    weights = matched(family, empty, folder.tensors(), recipe, label_folders.left_out(empty))
+    return Imported(recipe, sizes, texts, label_folders.ordered(weights, order, empty), notes)
 
 
 def _read_pairs(
@@ -176,6 +193,10 @@ def _recipe(
         if template:
             table |= {"unit": "dialogue", "template": template}
         table["model"]["head"] = {"bias": False, "smoothing": 0.0}
+    if task in LABELLED:
+        # The tokenizer's keys that others have: what is usual for a task is for its own.
+        table["tokenizer"] = config.plain(tokenizers.Config(**cut))
+        table["labels"] = {"kind": label_folders.kind(settings)}
     if task == "masked_language_model":
         table["windows"] = {"length": longest}
     if task == "translate":
@@ -206,7 +227,7 @@ def matched(
     for name, sources, form in plan:
         for each in sources:
             if each not in tensors.places:
-                raise UserError(f"{each}: missing among the weights")
+                raise UserError(f"{each}: missing among the weights{_headless(family, name)}")
             used.add(each)
         shape = _stacked([tensors.shape(each) for each in sources], form)
         if shape != tuple(own[name].shape):
@@ -227,6 +248,17 @@ def matched(
     }
     checkpoint.check_finite(found, "the weights")
     return found
+
+
+def _headless(family: Any, name: str) -> str:
+    """What to do where a folder has an encoder alone."""
+    if not name.startswith("head.") or not getattr(family, "LABELLING", ()):
+        return ""
+    return (
+        f": the folder has no head of {family.ARCHITECTURE}. To fine-tune its encoder, have the "
+        f"transformers library add a new head: {family.ARCHITECTURE}.from_pretrained(FOLDER)"
+        ".save_pretrained(NEW), and import that"
+    )
 
 
 def _renamed(family: Any, tensors: Tensors) -> Tensors:
@@ -288,12 +320,13 @@ def _fill(folder: Path, found: Imported, source: Path) -> None:
 
 
 def logits(model: Model, tokens: Tensor) -> Tensor:
-    """Of tokens (B, T) that are read, and written again where a model does both."""
+    """Of tokens (B, T) that are read, and written again where a model does both; of the text, where
+    all of it has labels."""
     name = str(getattr(model.input, "field", ""))
     tensors = {name: tokens, f"{name}_mask": torch.ones_like(tokens, dtype=torch.bool)}
     batch = Batch(tensors=tensors, ids=tuple(range(len(tokens))), targets=0)
     if model.decoder is not None:
         return model.head.logits(model.decode(tokens, model.start(batch))[0])
-    memory = model.encode(batch)
+    memory, head = model.encode(batch), model.head
     assert memory is not None
-    return model.head.logits(memory.states)
+    return head.logits(head.pool(memory) if isinstance(head, labels.Head) else memory.states)

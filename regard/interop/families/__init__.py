@@ -10,6 +10,8 @@ A file here is called as `model_type` in a config.json is, and has
     PREFIX      what their names begin with, where a folder may leave it out
     recipe      their settings ↦ the recipe's section `model`, and how long texts may be
     settings    the reverse, for an export: it refuses what the family does not have
+    LABELLING   heads for labels that such an encoder has in place of its own, if it has any
+    body        of these, all of `settings` that is not the head's
 
 Names are those of layers: weight and bias, where there is one, go the same way.
 """
@@ -154,6 +156,79 @@ def find(model_type: Any) -> Any:
         said = _shown(model_type)
         raise UserError(f"model_type: {said} cannot be imported, only {', '.join(names)}")
     return importlib.import_module(f"{__name__}.{model_type}")
+
+
+class Labelling(NamedTuple):
+    """A head for labels."""
+
+    task: str
+    architecture: str
+    names: dict[str, Layer]
+    """Its layers, as in NAMES."""
+    head: Table
+    """The settings of such a head."""
+    dropout: tuple[str, ...] = ("classifier_dropout", "hidden_dropout_prob")
+    """The keys of its dropout, the first of which counts that is there."""
+
+
+class Labeller:
+    """A family whose encoder has a head for labels: what a family's file has."""
+
+    def __init__(self, family: Any, labelling: Labelling) -> None:
+        self.TASK, self.ARCHITECTURE = labelling.task, labelling.architecture
+        self.PREFIX, self.SPECIAL, self.ABSENT = family.PREFIX, family.SPECIAL, family.ABSENT
+        body = {ours: at for ours, at in family.NAMES.items() if not ours.startswith("head.")}
+        self.NAMES = body | labelling.names
+        self._family, self._labelling = family, labelling
+
+    def recipe(self, settings: Settings) -> tuple[Table, int]:
+        model, positions = self._family.recipe(settings)
+        keys = self._labelling.dropout
+        there = next((key for key in keys if settings.table.get(key) is not None), keys[0])
+        dropout = settings.real(there, 0.1, below=1)
+        kind = {"classify": "labels", "tag": "tags"}[self.TASK]
+        head = {"kind": kind, "dropout": dropout, **self._labelling.head}
+        return model | {"tie": "none", "head": head}, positions
+
+    def settings(self, model: Any, limit: int) -> Table:
+        for key, kind in (("input", "tokens"), ("encoder", "transformer")):
+            part = getattr(model, key)
+            if part is None or part.kind != kind:
+                there = part and part.kind
+                raise UserError(f"model.{key}.kind is {there!r}, wanted: {kind!r}")
+        found: Table = self._family.body(model)
+        head = self._labelling.head
+        try:
+            alike("head", model.head.config, **head)
+        except UserError as error:
+            keys = ", ".join(f"model.head.{k} = {_written(v)}" for k, v in head.items())
+            raise UserError(f"{error}, as {self.ARCHITECTURE} has it; train with {keys}") from None
+        found[self._labelling.dropout[0]] = model.head.config.dropout
+        return found
+
+
+def _written(value: Any) -> str:
+    """As in a recipe."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+CLASSES: Table = {"pooling": "class", "pooler": True, "all_layers": False}
+"""What labels a text: its first token, through a layer of its own."""
+
+
+def forms(family: Any) -> list[Any]:
+    """A family with its own head, and with those for labels."""
+    return [family, *(Labeller(family, each) for each in getattr(family, "LABELLING", ()))]
+
+
+def of(settings: Settings) -> Any:
+    """The family of a folder, with the head that its architecture has."""
+    family, named = find(settings.table.get("model_type")), settings.table.get("architectures")
+    return next((form for form in forms(family) if named == [form.ARCHITECTURE]), family)
+
+
+def reads_text(family: Any) -> bool:
+    return hasattr(family, "SPECIAL")
 
 
 def known() -> list[str]:

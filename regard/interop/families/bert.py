@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from regard.interop.families import Settings, Table, alike, layer, require, without_groups
+from regard.interop.families import (
+    CLASSES,
+    Labelling,
+    Settings,
+    Table,
+    alike,
+    layer,
+    require,
+    without_groups,
+)
 
 TASK, ARCHITECTURE, PREFIX = "masked_language_model", "BertForMaskedLM", "bert."
 BLOCK = "bert.encoder.layer.{n}"
@@ -26,6 +35,14 @@ NAMES = {
     # Where the embedding is not tied, the bias is not either, and the other one is not used.
     "head.bias": layer(f"{HEAD}.decoder.bias", instead=(f"{HEAD}.bias",)),
 }
+LABELLING = (
+    Labelling(
+        "classify",
+        "BertForSequenceClassification",
+        {"head.pooler": layer("bert.pooler.dense"), "head.project": layer("classifier")},
+        CLASSES | {"pooler_activation": "tanh"},
+    ),
+)
 SPECIAL = {
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
@@ -76,6 +93,19 @@ def encoder(settings: Settings, positions: int, segments: int) -> tuple[Table, i
 
 
 def settings(model: Any, limit: int) -> Table:
+    found = body(model)
+    check_masked(model)
+    return found
+
+
+def check_masked(model: Any) -> None:
+    """Refuse another head than the one that fills in words."""
+    epsilon = model.encoder.config.epsilon
+    same = [epsilon, epsilon or 1e-5, 0.0 if epsilon == 1e-5 else epsilon]
+    alike("head", model.head.config, transform=True, bias=True, epsilon=same)
+
+
+def body(model: Any) -> Table:
     return encoder_settings(model, [*range(2, 100)])
 
 
@@ -85,8 +115,6 @@ def encoder_settings(model: Any, segments: list[int]) -> Table:
     shape: Table = {"norm": "post", "normalisation": "layer", "bias": True, "activation": "gelu"}
     require("encoder", part, **shape, position="learned", embedding_norm=True)
     alike("input", model.input.config, segments=segments)
-    same = [part.epsilon, part.epsilon or 1e-5, 0.0 if part.epsilon == 1e-5 else part.epsilon]
-    alike("head", model.head.config, transform=True, bias=True, epsilon=same)
     return {
         "hidden_size": model.dim,
         "max_position_embeddings": part.limit,

@@ -2,10 +2,30 @@
 
 from typing import Any
 
-from regard.interop.families import Settings, Table, alike, layer, require, without_groups
+from regard.interop.families import (
+    CLASSES,
+    Labelling,
+    Settings,
+    Table,
+    alike,
+    layer,
+    require,
+    without_groups,
+)
 from regard.interop.families.bert import SPECIAL
 
-__all__ = ["ABSENT", "ARCHITECTURE", "NAMES", "PREFIX", "SPECIAL", "TASK", "recipe", "settings"]
+__all__ = [
+    "ABSENT",
+    "ARCHITECTURE",
+    "LABELLING",
+    "NAMES",
+    "PREFIX",
+    "SPECIAL",
+    "TASK",
+    "body",
+    "recipe",
+    "settings",
+]
 
 TASK, ARCHITECTURE, PREFIX = "masked_language_model", "DistilBertForMaskedLM", "distilbert."
 BLOCK = "distilbert.transformer.layer.{n}"
@@ -26,6 +46,15 @@ NAMES = {
     "head.weight": layer("vocab_projector.weight"),
     "head.bias": layer("vocab_projector.bias"),
 }
+LABELLING = (
+    Labelling(
+        "classify",
+        "DistilBertForSequenceClassification",
+        {"head.pooler": layer("pre_classifier"), "head.project": layer("classifier")},
+        CLASSES | {"pooler_activation": "relu"},
+        ("seq_classif_dropout",),
+    ),
+)
 ABSENT = (r"vocab_projector\.weight",)
 EPSILON = 1e-12
 
@@ -59,12 +88,17 @@ def recipe(settings: Settings) -> tuple[Table, int]:
 
 
 def settings(model: Any, limit: int) -> Table:
+    found = body(model)
+    alike("head", model.head.config, transform=True, bias=True, epsilon=EPSILON)
+    return found
+
+
+def body(model: Any) -> Table:
     part = model.encoder.config
     without_groups("encoder", part)
     shape: Table = {"norm": "post", "normalisation": "layer", "bias": True, "activation": "gelu"}
     require("encoder", part, **shape, position="learned", embedding_norm=True, epsilon=EPSILON)
     alike("input", model.input.config, segments=0)
-    alike("head", model.head.config, transform=True, bias=True, epsilon=EPSILON)
     return {
         "dim": model.dim,
         "max_position_embeddings": part.limit,

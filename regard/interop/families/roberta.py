@@ -2,8 +2,13 @@
 
 from typing import Any
 
-from regard.interop.families import Settings, Table, layer
-from regard.interop.families.bert import NAMES as BERT, encoder, encoder_settings
+from regard.interop.families import CLASSES, Labelling, Settings, Table, layer
+from regard.interop.families.bert import (
+    NAMES as BERT,
+    check_masked,
+    encoder,
+    encoder_settings,
+)
 
 TASK, ARCHITECTURE, PREFIX = "masked_language_model", "RobertaForMaskedLM", "roberta."
 NAMES = {
@@ -16,6 +21,14 @@ NAMES = {
     "head.weight": layer("lm_head.decoder.weight"),
     "head.bias": layer("lm_head.decoder.bias", instead=("lm_head.bias",)),
 }
+LABELLING = (
+    Labelling(
+        "classify",
+        "RobertaForSequenceClassification",
+        {"head.pooler": layer("classifier.dense"), "head.project": layer("classifier.out_proj")},
+        CLASSES | {"pooler_activation": "tanh"},
+    ),
+)
 SPECIAL = {
     "cls_token": "<s>",
     "sep_token": "</s>",
@@ -37,5 +50,11 @@ def recipe(settings: Settings) -> tuple[Table, int]:
 
 
 def settings(model: Any, limit: int) -> Table:
+    found = body(model)
+    check_masked(model)
+    return found
+
+
+def body(model: Any) -> Table:
     found = encoder_settings(model, [1])
     return found | {"max_position_embeddings": found["max_position_embeddings"] + UNUSED}

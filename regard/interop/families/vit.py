@@ -55,7 +55,7 @@ def settings(model: Any, limit: int) -> Table:
     shape: Table = {"norm": "pre", "normalisation": "layer", "bias": True, "position": "none"}
     require("encoder", part, **shape, activation=[*ACTIVATION.values()])
     alike("input", model.input.config, class_token=True, position=True, bias=True)
-    alike("head", head, pooling="class", pooler=False)
+    alike("head", head, pooling="class", pooler=False, all_layers=False)
     names = {ours: theirs for theirs, ours in reversed(ACTIVATION.items())}
     if part.activation not in names:
         raise UserError(f"model.encoder.activation is {part.activation!r}, wanted: gelu")
