@@ -45,7 +45,7 @@ LEARNED = {
         Shown((BLANKS,), ("blanks", "attention")),
         Shown((*SENSES, "--word", "transformers"), ("senses",)),
     ],
-    "vectors": [Shown(("man:woman", "actor:actress", "king:queen", "funny", "boring"))],
+    "vectors": [Shown(("man:woman", "actor:actress", "king:queen", "son:daughter"))],
 }
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.console import streams
 from regard.console.tables import Block, as_html
 from regard.plots import drawing
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 NEIGHBOURS, SHOWN = 6, 10
 """Of each word on the map, and in the table."""
+NAME = (0.1, 0.03)
+"""How much of the map a name takes, across and up."""
 FREQUENT = (60, 90)
 """Which words are shown where none is named, by rank: the first ones mean little by themselves."""
 PAGE = """<!doctype html>
@@ -85,10 +90,12 @@ def picture(space: Space, wanted: Asked) -> "matplotlib.figure.Figure":
                     continue
                 drawn.add(each)
                 x, y = at[each]
+                side = -1 if crowded(at[each], places) else 1
                 ax.scatter([x], [y], s=26 if each == word else 12, color=colour, zorder=3)
                 ax.annotate(
-                    drawing.text(each, 20), (x, y), (4, 3), textcoords="offset points", fontsize=8,
-                    color=colour, fontweight="bold" if each == word else "normal",
+                    drawing.text(each, 20), (x, y), (4 * side, 3), textcoords="offset points",
+                    ha="right" if side < 0 else "left", fontsize=8, color=colour,
+                    fontweight="bold" if each == word else "normal",
                 )  # fmt: skip
         style = {"arrowstyle": "->", "color": drawing.INK, "lw": 0.8, "shrinkA": 4, "shrinkB": 4}
         for one, other in wanted.arrows:
@@ -99,6 +106,12 @@ def picture(space: Space, wanted: Asked) -> "matplotlib.figure.Figure":
         ax.set_title(drawing.text(title, 120), loc="left")
         ax.margins(0.12)
     return figure
+
+
+def crowded(place: Float[np.ndarray, "2"], places: Float[np.ndarray, "V 2"]) -> bool:
+    """Whether another word stands where this one's name would go, to the right of it."""
+    across, up = ((places - place) / np.ptp(places, axis=0).clip(min=1e-9)).T
+    return bool(((abs(up) < NAME[1]) & (across > 0) & (across < NAME[0])).any())
 
 
 def write(

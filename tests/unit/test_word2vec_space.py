@@ -300,6 +300,12 @@ def test_pairs_become_arrows(space):
     assert page.asked(space, []).words == WORDS
 
 
+def test_names_on_the_map_give_way_to_what_stands_right_of_them():
+    places = np.array([[0.0, 0.0], [0.05, 0.01], [0.05, 0.5], [1.0, 1.0]])
+    assert [page.crowded(place, places) for place in places] == [True, False, False, False]
+    assert not page.crowded(places[0], places[:1])
+
+
 def test_inspect_of_a_run(run, tmp_path, capsys):
     files = said(
         capsys, "inspect", run, "cat", "dog", "--output", tmp_path / "p.html", "--json"
