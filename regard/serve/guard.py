@@ -113,7 +113,7 @@ class Guard:
     ) -> None:
         """`is_open`: whether a path needs no key; `busy`: why nobody can be answered now."""
         self._app, self._settings, self._keys = app, settings, keys
-        self._metrics, self._is_open, self._busy = metrics, is_open, busy
+        self.metrics, self._is_open, self._busy = metrics, is_open, busy
         self._rates = Rates(settings.rate)
         self._held = 0
         self._reading: dict[asyncio.Timeout, None] = {}
@@ -338,7 +338,7 @@ class _Exchange:
         seconds = time.perf_counter() - self._began
         route = scope.get("route")
         path = route.path if route is not None else guard.route(scope["path"])
-        guard._metrics.seen(path, self._status, seconds)
+        guard.metrics.seen(path, self._status, seconds)
         if guard._settings.log == "errors" and self._status < 500:
             return
         about: dict[str, Any] = {

@@ -1,10 +1,22 @@
-"""Figures for Prometheus."""
+"""Figures for Prometheus: of this process, or of all that share a folder of them, taken together.
 
-from collections.abc import Callable, Iterable
+What was counted is the sum, also of processes that have ended; what is in work is the sum of those
+that live.
+"""
+
+import os
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
+if TYPE_CHECKING:
+    from regard.serve.service import Service
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment's name for that folder. It is read when their library is imported."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -31,24 +43,18 @@ class Metrics:
             "regard_inputs_answered", "Inputs, so far.", ["run"], registry=self._registry
         )
         self._counted: dict[str, int] = {}
-        self._places = Gauge(
-            "regard_queue_requests", "Requests in work.", ["run"], registry=self._registry
+        self._places = self._gauge("queue_requests", "Requests in work.", "livesum")
+        self._highest = self._gauge(
+            "queue_requests_highest", "The most requests in work at a time, so far.", "livemax"
         )
-        self._highest = Gauge(
-            "regard_queue_requests_highest",
-            "The most requests in work at a time, so far.",
-            ["run"],
-            registry=self._registry,
-        )
-        self._items = Gauge(
-            "regard_queue_inputs", "Inputs in work.", ["run"], registry=self._registry
-        )
-        self._rate = Gauge(
-            "regard_inputs_a_second", "Inputs answered of late.", ["run"], registry=self._registry
-        )
-        self._version = Gauge(
-            "regard_run_version", "How often it was loaded.", ["run"], registry=self._registry
-        )
+        self._items = self._gauge("queue_inputs", "Inputs in work.", "livesum")
+        self._rate = self._gauge("inputs_a_second", "Inputs answered of late.", "livesum")
+        self._version = self._gauge("run_version", "How often it was loaded.", "livemin")
+
+    def _gauge(self, name: str, said: str, together: str) -> Gauge:
+        """`together`: what the figures of several processes come to."""
+        how = {"registry": self._registry, "multiprocess_mode": together}
+        return Gauge(f"regard_{name}", said, ["run"], **how)  # type: ignore[arg-type]
 
     def seen(self, route: str, status: int, seconds: float) -> None:
         """One request."""
@@ -59,12 +65,10 @@ class Metrics:
     def _found(self, route: str, status: int) -> tuple[Counter, Histogram]:
         return self._requests.labels(route, str(status)), self._seconds.labels(route)
 
-    def text(self, services: Callable[[], Iterable[object]]) -> bytes:
-        """All of it, as Prometheus reads it."""
-        from regard.serve.service import Service
-
-        for service in services():
-            assert isinstance(service, Service)
+    def look(self, services: Iterable["Service"]) -> None:
+        """Take down how the runs stand. Each process does so now and then, as another may be
+        asked."""
+        for service in services:
             self._places.labels(service.name).set(service.queue.requests)
             self._highest.labels(service.name).set(service.queue.highest)
             before, now = self._counted.get(service.name, 0), service.queue.answered
@@ -73,4 +77,11 @@ class Metrics:
             self._items.labels(service.name).set(service.queue.items)
             self._rate.labels(service.name).set(service.queue.rate())
             self._version.labels(service.name).set(service.version)
-        return generate_latest(self._registry)
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        if SHARED not in os.environ:
+            return generate_latest(self._registry)
+        every = CollectorRegistry()
+        MultiProcessCollector(every)  # type: ignore[no-untyped-call]
+        return generate_latest(every)

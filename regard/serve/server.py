@@ -118,13 +118,16 @@ class Server(uvicorn.Server):
         try:
             await self.shelf.load()
             log.say("ready", runs=[service.name for service in self.shelf])
+            workers.tell_ready()
         except Exception as error:
             self.shelf.fault = error
             self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
-        if self._parent is not None and counter % 10 == 0 and workers.orphaned(self._parent):
-            self._end()
+        if self._parent is not None and counter % 10 == 0:  # about once a second
+            if workers.orphaned(self._parent):
+                self._end()
+            self.guard.metrics.look(self.shelf)
         return await super().on_tick(counter)
 
     def _end(self) -> None:

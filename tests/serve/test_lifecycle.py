@@ -199,19 +199,6 @@ def test_sighup_takes_up_a_newer_version(start: Any, tmp_path: Path) -> None:
     assert crowd.answers[-1]["version"] == (21 if FULL else 3)
 
 
-@pytest.mark.timeout(400)
-def test_processes_share_a_port(start: Any, runs: dict[str, Path]) -> None:
-    process = start(runs["classifier"], "--workers", "2").ready()
-    started = [e["process"] for e in process.events() if e["event"] == "worker started"]
-    assert len(started) == 2
-    os.kill(started[0], signal.SIGKILL)
-    until(lambda: sum(e["event"] == "worker started" for e in process.events()) == 3)
-    # If the other one is still loading, the connection waits.
-    assert httpx.post(f"{process.url}/v1/predict", json=BODY, timeout=PATIENCE).status_code == 200
-    process.process.send_signal(signal.SIGTERM)
-    assert process.process.wait(PATIENCE) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

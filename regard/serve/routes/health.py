@@ -32,7 +32,7 @@ def router(shelf: Shelf, metrics: Metrics, guard: list[Guard]) -> APIRouter:
         **described(None, "Figures.", media="text/plain", kind={"type": "string"}),
     )
     async def figures() -> Response:
-        text = metrics.text(lambda: shelf)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        metrics.look(shelf)
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return made
