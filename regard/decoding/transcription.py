@@ -11,6 +11,7 @@ from regard.data.batching import by_length
 from regard.decoding.inputs import parsed, readable
 from regard.decoding.parallel_batches import parallel_batches, threads_for
 from regard.decoding.prediction import Prediction, nothing
+from regard.decoding.translation import Times
 from regard.examples import stored
 from regard.fields import Row, text
 from regard.heads import ctc as heads
@@ -32,9 +33,18 @@ def head_of(model: Model) -> heads.Head:
     return found
 
 
+def listens(model: Model) -> bool:
+    """Whether it has such a head."""
+    return isinstance(dict(model.heads.items()).get("target", model.head), heads.Head)
+
+
 def seconds_of(model: Model) -> float:
     """From one position to the next; of an input that does not say, 1."""
     return model.input.seconds if isinstance(model.input, Timed) else 1.0
+
+
+def in_seconds(spans: Sequence[tuple[int, int]], step: float) -> Times:
+    return [(round(first * step, 3), round(end * step, 3)) for first, end in spans]
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,19 @@ class Transcriber:
         lengths = memory.mask.sum(1).tolist()
         return [table[:length] for table, length in zip(found, lengths, strict=True)]
 
+    def times(
+        self, model: Model, rows: Sequence[Row], targets: Sequence[Sequence[int]]
+    ) -> list[Times]:
+        """When the tokens of texts were heard, whoever wrote them: those of the likeliest path that
+        writes each; none of a text that has no path, or without a CTC head."""
+        if not listens(model):
+            return [[] for _ in rows]
+        with threads_for(model, len(rows)):
+            tables = self.tables(model, rows)
+        step = seconds_of(model)
+        pairs = zip(tables, targets, strict=True)
+        return [in_seconds(ctc.align(table, tokens), step) for table, tokens in pairs]
+
     def _prediction(self, place: str, table: Table, config: ctc.Config, step: float) -> Prediction:
         best = ctc.search(table, config, self.follow)
         by, tokens = self.target.tokenizer, best[0].tokens
@@ -108,7 +131,7 @@ class Transcriber:
                 float(table[first:end, token].max())
                 for token, (first, end) in zip(tokens, spans, strict=False)
             ],
-            times=[(round(first * step, 3), round(end * step, 3)) for first, end in spans],
+            times=in_seconds(spans, step),
             alternatives=several if len(best) > 1 else [],
         )
 

@@ -28,6 +28,10 @@ from regard.types import Batch
 
 Finder = Callable[[list[list[int]], Request, Part], list[list[Hypothesis]]]
 """Another engine's search: hypotheses for source tokens (the end not among them)."""
+Times = list[tuple[float, float]]
+"""Of each token, when it begins and ends, in seconds."""
+Placing = Callable[[Model, Sequence[Row], Sequence[Sequence[int]]], list[Times]]
+"""(model, sources, tokens of each) ↦ when they were heard; nothing where they have no place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +82,8 @@ class Translator:
     longest: int
     """The most positions that are read of a source."""
     choices: Choices | None = None
+    placing: Placing | None = None
+    """What says when a sound's tokens were heard; None where sources are no sounds."""
 
     def predict(
         self,
@@ -123,9 +129,10 @@ class Translator:
             links: list[list[int]] = [[]] * len(ids)
             if align_tokens:
                 links = self.align(model, sources, found, batch)
+            times = self.times(model, sources, [best[0].tokens for best in found])
             return [
-                self.prediction(rows[n], best, link)
-                for n, best, link in zip(ids, found, links, strict=True)
+                self.prediction(rows[n], best, link, heard)
+                for n, best, link, heard in zip(ids, found, links, times, strict=True)
             ]
 
         done = parallel_batches(predicted, batches, model.device)
@@ -152,7 +159,9 @@ class Translator:
         rows = [{**row, name: tokens} for row, tokens in zip(sources, targets, strict=True)]
         return stored.collate([self.source, self.target], rows, ids)
 
-    def prediction(self, source: Row, best: list[Hypothesis], link: list[int]) -> Prediction:
+    def prediction(
+        self, source: Row, best: list[Hypothesis], link: list[int], times: Times
+    ) -> Prediction:
         """What was found for a source, as a user gets it."""
         first, by = best[0], self.target.tokenizer
         status = self.source.status(source, self.longest, strict=True)
@@ -163,6 +172,7 @@ class Translator:
             status="capped" if status == "ok" and not first.finished else status,
             source=self._shown(source),
             alignment=link[: len(first.tokens) + first.finished],
+            times=times,
         )
 
     def _shown(self, source: Row) -> list[str]:
@@ -227,6 +237,14 @@ class Translator:
                 model.step, state, request, search.config
             )
         return found
+
+    def times(
+        self, model: Model, sources: Sequence[Row], targets: Sequence[Sequence[int]]
+    ) -> list[Times]:
+        """When the tokens of each target were heard."""
+        if self.placing is None:
+            return [[] for _ in targets]
+        return self.placing(model, sources, targets)
 
     def align(
         self, model: Model, sources: Sequence[Row], found: list[list[Hypothesis]], size: int
@@ -294,8 +312,13 @@ class Translator:
             source_words=words,
             beam=beam,
         )
-        drawn, played = self.source.as_png(source), self.source.played(source)
-        return replace(found, picture=drawn, sound=played)
+        [times] = self.times(model, [source], [tokens])
+        return replace(
+            found,
+            picture=self.source.as_png(source),
+            sound=self.source.played(source),
+            heard=[(p, *when) for p, when in zip(by.pieces(tokens), times, strict=False)],
+        )
 
 
 def check_written_length(what: str, tokens: Sequence[int], model: Model) -> None:

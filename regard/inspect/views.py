@@ -312,7 +312,7 @@ def attributions(model: Model, reading: Reading, blocks: Blocks) -> View | None:
 def attributed(reading: Reading) -> list[int]:
     """The places that are worth their time: none of an output that is too long."""
     every = list(range(len(reading.said)))
-    if reading.heard:  # most positions of a sound say nothing, or what was said before
+    if reading.heard and not reading.read:  # most positions of a sound say nothing new
         pairs = enumerate(zip([BLANK, *reading.symbols], reading.symbols, strict=False))
         every = [n for n, (before, now) in pairs if now not in (before, BLANK)]
     elif reading.numbers is None:

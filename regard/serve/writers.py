@@ -15,7 +15,7 @@ from regard.decoding.continuation import NOTHING, Continuer
 from regard.decoding.inputs import readable
 from regard.decoding.prediction import Prediction, nothing
 from regard.decoding.stopping import Stops
-from regard.decoding.translation import Translator, check_choices, check_written_length
+from regard.decoding.translation import Times, Translator, check_choices, check_written_length
 from regard.model import Model
 from regard.recipe.parts import Part
 from regard.search import Arrival, Hypothesis, Request
@@ -161,10 +161,13 @@ class Translations:
 
     def ended(self, each: Sentence, best: list[Hypothesis]) -> Prediction:
         """What came of a sentence."""
-        link: list[int] = []
+        link, sources = list[int](), [self._by.cut(each.source)]
         if each.work.options.align:
-            [link] = self._by.align(self._model, [self._by.cut(each.source)], [best], 1)
-        return self._by.prediction(each.source, best, link)
+            [link] = self._by.align(self._model, sources, [best], 1)
+        times: Times = []
+        if self._by.placing is not None:
+            [times] = self._by.times(self._model, sources, [best[0].tokens])
+        return self._by.prediction(each.source, best, link, times)
 
     def piece(self, each: Sentence, so_far: Hypothesis) -> str:
         """Beams change their minds, and a translation is short."""

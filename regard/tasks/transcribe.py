@@ -10,8 +10,9 @@ from regard.checks.findings import Finding
 from regard.checks.sides import Part as Examined
 from regard.data import batching, files, tokenizers
 from regard.data.held_out import ByContent
+from regard.decoding.choices import Choices
 from regard.decoding.transcription import Transcriber, head_of
-from regard.decoding.translation import Output
+from regard.decoding.translation import Output, Translator
 from regard.errors import RecipeError
 from regard.examples.preparation import Plan
 from regard.inputs import mel
@@ -148,6 +149,10 @@ class Task(DescribingTask):
     def transcriber(self) -> Transcriber:
         """What is asked of CTC."""
         return Transcriber(self.source, self.target)
+
+    def _bound(self, choices: Choices | None) -> Translator:
+        """A decoder's tokens have the times at which CTC hears them."""
+        return replace(super()._bound(choices), placing=self.transcriber.times)
 
     def fuse(self, follow: ctc.Follow | None) -> None:
         """Ask a language model from now on, or none."""

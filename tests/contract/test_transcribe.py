@@ -13,10 +13,16 @@ import regard
 from regard import front
 from regard.data import tones
 from regard.data.batching import Draw
+from regard.decoding.transcription import seconds_of
 from regard.doctor import examination
 from regard.errors import RecipeError, UserError
+from regard.inspect import sounds as sounds_view
+from regard.inspect.blocks import Blocks
+from regard.inspect.views import attributed
 from regard.recipe import config
 from regard.recipe.parts import module
+from regard.search import ctc
+from tests import small_runs
 
 COUNTS = {"train": 24, "validation": 4, "test": 4}
 SMALL: dict[str, Any] = {
@@ -31,6 +37,7 @@ SMALL: dict[str, Any] = {
 RNN = {"kind": "rnn", "layers": 1}
 DECODER: dict[str, Any] = {"decoder": RNN, "head": {"kind": "vocabulary"}, "tie": "output"}
 CTC = {"heads": {"target": {"kind": "ctc"}}}
+BEAM: dict[str, Any] = {"search": {"kind": "beam", "beams": 2}}
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +103,28 @@ def test_every_way(data: Path, tmp_path: Path, model: dict[str, Any], search: st
     scores = made.evaluate("test")[0]
     assert {"wer", "cer", "exact"} <= scores.keys()
     assert all(row["log_prob"] < 0 for row in made.score(sounds, ["ab"] * 4))
+
+
+def test_a_decoders_tokens_have_the_times_of_ctc(tmp_path: Path):
+    """With both heads CTC says when what the decoder writes was heard, also to the viewer."""
+    both = {"input": {"channels": 3}, "encoder": RNN, **DECODER, **CTC}
+    made = front.load(small_runs.create("transcribe", both, tmp_path / "both", **BEAM).folder)
+    sounds = [str(tmp_path / "both-data" / "sounds" / "train" / f"{n:04}.wav") for n in range(2)]
+    task: Any = made.task
+    tables = task.transcriber.tables(made.model, task.translator.read(sounds))
+    found = [*made.predictions(sounds, prefixes=["ld"] * 2, length=4)]
+    for one, table in zip(found, tables, strict=True):
+        tokens = task.target.tokenizer.encode([one.text])[0]
+        spans = np.array(ctc.align(table, tokens)) * seconds_of(made.model)
+        assert one.text.startswith("ld") and one.times == [pytest.approx(each) for each in spans]
+    reading = task.look(made.model, sounds[0], task.config.search, "ld", 5)
+    assert [token for token, *_ in reading.heard] == ["l", "d"]
+    view = sounds_view.view(reading, Blocks())
+    assert view and [each["text"] for each in view["letters"]] == ["l", "d"]
+    assert attributed(reading) == [0, 1, 2]  # the end is written, too
+    attends = {name: part for name, part in both.items() if name != "heads"}
+    alone = front.load(small_runs.create("transcribe", attends, tmp_path / "one", **BEAM).folder)
+    assert not next(iter(alone.predictions(sounds[:1], prefixes=["ld"], length=4))).times
 
 
 def test_what_does_not_fit_is_refused(data: Path):
