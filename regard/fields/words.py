@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard.data.batching import Lengths
 from regard.data.spelling import flat
 from regard.data.store import Column, Store, pad
 from regard.data.tokenizer_training import APART, words_of
@@ -29,6 +30,12 @@ class Field(Tokenised):
 
     unit: Unit = "words"
     """What a line is made of: words between whitespace, or single characters."""
+    framed: bool = False
+    """Whether a sentence is read between START and END."""
+
+    @property
+    def between_ends(self) -> bool:
+        return self.framed
 
     # One sentence
 
@@ -141,16 +148,29 @@ class Field(Tokenised):
     def collate(self, rows: Sequence[Row], ids: Sequence[int], draw: Draw) -> dict[str, Array]:
         """Tokens and their mask; the place of each word's first token, with the mask of words."""
         name = self.name
-        tokens, mask = pad([np.asarray(row[name]) for row in rows], self.tokenizer.pad)
+        by, before = self.tokenizer, int(self.framed)
+        ends = {"start": [by.start], "end": [by.end]} if self.framed else {}
+        tokens, mask = pad([np.asarray(row[name]) for row in rows], by.pad, **ends)
         pieces = [np.asarray(row[f"{name}_pieces"], np.int64) for row in rows]
-        first, word_mask = pad([np.cumsum(each) - each for each in pieces], 0)
+        first, word_mask = pad([np.cumsum(each) - each + before for each in pieces], 0)
         return {
             name: tokens,
             f"{name}_mask": mask,
             f"{name}_first": first,
             f"{name}_word_mask": word_mask,
-            **self.collated_letters(rows, mask.shape, 0),
+            **self.collated_letters(rows, mask.shape, before),
         }
 
+    def lengths(self, store: Store) -> Lengths:
+        return store.lengths(self.name) + 2 * self.framed
+
+    def positions(self, row: Row) -> list[str]:
+        by, tokens = self.tokenizer, [int(token) for token in row[self.name]]
+        return by.pieces([by.start, *tokens, by.end] if self.framed else tokens)
+
     def groups(self, row: Row) -> list[tuple[int, int]]:
-        return list(pairwise(np.cumsum([0, *row[f"{self.name}_pieces"]]).tolist()))
+        """Words; START belongs to the first, END to the last."""
+        borders = np.cumsum([0, *row[f"{self.name}_pieces"]]).tolist()
+        if self.framed and len(borders) > 1:
+            borders = [0, *(border + 1 for border in borders[1:-1]), borders[-1] + 2]
+        return list(pairwise(borders))

@@ -45,6 +45,7 @@ KINDS = (
     "masked",
     "tokens",
     "labels",
+    "tags",
     "patches",
     "decoder",
     "contrast",
@@ -103,9 +104,8 @@ def _labels(run: Run) -> Table:
     """What config.json says of a run's labels, if it has any."""
     if run.recipe.kind not in importing.LABELLED:
         return {}
-    task: Any = run.task
-    several = run.recipe.task.labels.kind == "several"
-    return label_folders.about(task.names, several=several)
+    names = [*run.task.fields.values()][-1].learnt.names
+    return label_folders.about(names, several=run.recipe.task.labels.kind == "several")
 
 
 def of_pictures(run: Run) -> bool:
@@ -167,6 +167,8 @@ def family_of(run: Run) -> tuple[str, Any, Table]:
             f"{run.folder}: model.head.bias is true: language models there have no bias of each "
             "token; train with model.head.bias = false"
         )
+    if recipe.kind == "tag":
+        _check_tags(run)
     tied = recipe.kind in ("language_model", "masked_language_model")
     if tied and recipe.model.scale and recipe.model.tie != "none":
         raise UserError(
@@ -181,6 +183,23 @@ def family_of(run: Run) -> tuple[str, Any, Table]:
     # What a head differs in is known of the family alone that has all else.
     reasons = [why for why in reasons if "model.head." in why] or reasons
     raise UserError(f"{run.folder} has the shape of no family there: {'; '.join(reasons)}")
+
+
+def _check_tags(run: Run) -> None:
+    """Refuse tags that no family there has."""
+    task = run.recipe.task
+    for key, found, wanted in [
+        ("labels.kind", task.labels.kind, "tags"),
+        ("unit", task.unit, "words"),
+        ("framed", task.framed, True),
+    ]:
+        if found != wanted:
+            said = "true" if wanted is True else repr(wanted)
+            raise UserError(
+                f"{run.folder}: {key} is {str(found).lower() if wanted is True else repr(found)}: "
+                f"there, words of a sentence between two special tokens have tags; train with "
+                f"{key} = {said}"
+            )
 
 
 def _families(run: Run) -> list[tuple[str, Any]]:
@@ -279,7 +298,7 @@ def _write_tokenizers(run: Run, by: Tokenizer, folder: Path) -> None:
             each.save(path)
         else:
             before = [] if run.recipe.kind == "translate" else [each.start]
-            ended = masked or run.recipe.kind in ("translate", "contrast", "classify")
+            ended = masked or run.recipe.kind in ("translate", "contrast", *importing.LABELLED)
             after = [each.end] if ended else []
             alone(each, path, before=before, after=after)
     answers = [*run.task.fields.values()][-1]

@@ -47,7 +47,7 @@ from regard.types import Batch, Sizes
 
 LARGEST_TABLE = 2**24
 """Numbers of a table of positions that is only compared."""
-LABELLED = ("classify",)
+LABELLED = ("classify", "tag")
 """Tasks whose outputs have names."""
 NO_DATA = "imported"
 """What stands in the recipe for the files to learn from: there are none."""
@@ -106,6 +106,8 @@ def read(source: Path) -> Imported:
         settings.number("vocab_size")
         labelled = family.TASK in LABELLED
         names, order = label_folders.labels(settings) if labelled else ([], [])
+        if family.TASK == "tag" and any(len(name.split()) > 1 for name in names):
+            raise UserError("id2label: a tag is one word here; there are blanks in some")
     except UserError as error:
         raise UserError(f"{source / 'config.json'}: {error}") from None
     tensors = folder.tensors()
@@ -196,7 +198,8 @@ def _recipe(
     if task in LABELLED:
         # The tokenizer's keys that others have: what is usual for a task is for its own.
         table["tokenizer"] = config.plain(tokenizers.Config(**cut))
-        table["labels"] = {"kind": label_folders.kind(settings)}
+        labels = {"labels": {"kind": label_folders.kind(settings)}}
+        table |= {"framed": True, "characters": False} if task == "tag" else labels
     if task == "masked_language_model":
         table["windows"] = {"length": longest}
     if task == "translate":

@@ -244,6 +244,8 @@ class Tags(Reader):
     def __init__(self, run: Run, model: Model) -> None:
         super().__init__(run, model)
         self.field = tokenized(self.task.source, words.Field, "words")
+        if self.field.framed:
+            raise UserError("framed is true; train with framed = false")
         self.program = "tags_spelt" if self.field.spelling else "tags"
 
     @property

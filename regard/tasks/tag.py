@@ -53,6 +53,9 @@ class Config:
     """What a line to be tagged is made of: words between whitespace, or single characters."""
     characters: bool = False
     """Whether words come with their characters, for inputs that read them."""
+    framed: bool = False
+    """Whether a sentence is read between the tokens that begin and end texts, as BERT reads them:
+    for models that begin with one."""
     data: files.Config
     """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
     numbers (other columns; -1 is the last), keys (JSONL)."""
@@ -89,12 +92,15 @@ def check(recipe: Recipe) -> None:
     if config.labels.kind == "real" and recipe.model.head.config.crf:
         raise RecipeError("model.head.crf: numbers have no field; set labels.kind = 'tags'")
     longest = config.data.max_length
-    check_positions(recipe, "encoder", longest, f"data.max_length = {longest} asks")
+    why = f"data.max_length = {longest}{' and the tokens at both ends' * config.framed} asks"
+    check_positions(recipe, "encoder", longest + 2 * config.framed, why)
 
 
 def plan(config: Config) -> Plan:
     """Words, and a tag for each."""
-    source = words.Field("source", config.tokenizer, config.unit, spelt=config.characters)
+    source = words.Field(
+        "source", config.tokenizer, config.unit, config.framed, spelt=config.characters
+    )
     fields = {"words": source, "tags": tags.Field("tags", config.labels)}
     read = partial(_read, config)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)

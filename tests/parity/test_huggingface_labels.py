@@ -154,3 +154,70 @@ def test_numbers_are_no_labels(tmp_path: Path) -> None:
     theirs("bert", tmp_path / "theirs", problem_type="regression")
     with pytest.raises(UserError, match=r"config\.json: problem_type: 'regression' cannot"):
         importing.run(tmp_path / "theirs", tmp_path / "run")
+
+
+WORDS = ["the", "quick", "brown", "fox", "jumpsover,", "the", "lazyish", "dog!"]
+
+
+def tags_of(model: Any, fast: Any, words: list[str]) -> tuple[list[str], torch.Tensor]:
+    """Theirs, by the first piece of each word."""
+    read = fast(words, is_split_into_words=True, return_tensors="pt")
+    places = read.word_ids(0)
+    first = [places.index(n) for n in range(len(words))]
+    with torch.inference_mode():
+        ids = {name: read[name] for name in ("input_ids", "attention_mask")}
+        logits = model(**ids).logits[0, first]
+    return [model.config.id2label[n] for n in logits.argmax(-1).tolist()], logits
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_a_tagger_comes_in_and_goes_out(family: str, tmp_path: Path) -> None:
+    model, fast = theirs(family, tmp_path / "theirs", "Token")
+    run = importing.run(tmp_path / "theirs", tmp_path / "run")
+    assert run.recipe.kind == "tag"
+    expected, logits = tags_of(model, fast, WORDS)
+    (said,) = regard.load(run.folder).predictions([" ".join(WORDS)])
+    assert said.tokens == expected
+    best = logits.log_softmax(-1).max(-1).values.tolist()
+    assert said.log_probs == pytest.approx(best, abs=1e-4)
+    cli.main(["inspect", str(run.folder), " ".join(WORDS), "--output", str(tmp_path / "x.html")])
+    assert (tmp_path / "x.html").stat().st_size > 10_000
+
+    ship(run, tmp_path / "out", "huggingface")
+    again = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "out").eval()
+    cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    same, others = tags_of(again, cut, WORDS)
+    assert type(again) is type(model) and same == expected
+    torch.testing.assert_close(others, logits[:, ORDER], rtol=0, atol=1e-5)
+
+
+def test_a_tagger_that_is_fine_tuned_says_the_same_there(base: Path, tmp_path: Path) -> None:
+    rows = "\n".join(f"{word} {'N' if 'o' in word else 'O'}" for word in WORDS)
+    (tmp_path / "tags.txt").write_text(f"{rows}\n\n" * 8)
+    data = f'task = "tag"\ncharacters = false\n[data]\ntrain = ["{tmp_path / "tags.txt"}"]\n'
+    (tmp_path / "tag.toml").write_text(f'{data}[model]\nweights = "{base / "bert"}"\n')
+    words = ["train", str(tmp_path / "tag.toml"), *SHORT, "--to", str(tmp_path / "run")]
+    cli.main([*words, "framed=true", "model.head.crf=false"])
+    run = Run(tmp_path / "run")
+    ship(run, tmp_path / "out", "huggingface")
+    model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "out").eval()
+    fast = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    (said,) = regard.load(run.folder).predictions([" ".join(WORDS)])
+    expected, logits = tags_of(model, fast, WORDS)
+    assert said.tokens == expected
+    best = logits.log_softmax(-1).max(-1).values.tolist()
+    assert said.log_probs == pytest.approx(best, abs=1e-4)
+    for change, message in [
+        (("framed=false",), "framed is false: .* train with framed = true"),
+        (("framed=true", "model.head.crf=true"), "bert: model.head.crf is True, .* = false"),
+    ]:
+        other = tmp_path / change[-1]
+        cli.main([*words[:-1], str(other), *change])
+        with pytest.raises(UserError, match=message):
+            ship(Run(other), tmp_path / "none", "huggingface")
+
+
+def test_heads_that_are_not_known_are_refused(tmp_path: Path) -> None:
+    theirs("roberta", tmp_path / "theirs", "Token")
+    with pytest.raises(UserError, match=r"'RobertaForTokenClassification' cannot be imported, on"):
+        importing.run(tmp_path / "theirs", tmp_path / "run")

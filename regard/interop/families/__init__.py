@@ -216,6 +216,10 @@ CLASSES: Table = {"pooling": "class", "pooler": True, "all_layers": False}
 """What labels a text: its first token, through a layer of its own."""
 
 
+OTHERS = re.compile(r"For(\w+Classification|QuestionAnswering|MultipleChoice)$")
+"""Heads that are not the family's own."""
+
+
 def forms(family: Any) -> list[Any]:
     """A family with its own head, and with those for labels."""
     return [family, *(Labeller(family, each) for each in getattr(family, "LABELLING", ()))]
@@ -224,7 +228,11 @@ def forms(family: Any) -> list[Any]:
 def of(settings: Settings) -> Any:
     """The family of a folder, with the head that its architecture has."""
     family, named = find(settings.table.get("model_type")), settings.table.get("architectures")
-    return next((form for form in forms(family) if named == [form.ARCHITECTURE]), family)
+    found = [form for form in forms(family) if named == [form.ARCHITECTURE]]
+    if not found and isinstance(named, list) and named and OTHERS.search(str(named[0])):
+        known = ", ".join(form.ARCHITECTURE for form in forms(family))
+        raise UserError(f"architectures: {_shown(named[0])} cannot be imported, only {known}")
+    return found[0] if found else family
 
 
 def reads_text(family: Any) -> bool:

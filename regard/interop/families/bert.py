@@ -42,6 +42,12 @@ LABELLING = (
         {"head.pooler": layer("bert.pooler.dense"), "head.project": layer("classifier")},
         CLASSES | {"pooler_activation": "tanh"},
     ),
+    Labelling(
+        "tag",
+        "BertForTokenClassification",
+        {"head.project": layer("classifier")},
+        {"crf": False},
+    ),
 )
 SPECIAL = {
     "cls_token": "[CLS]",

@@ -54,6 +54,13 @@ LABELLING = (
         CLASSES | {"pooler_activation": "relu"},
         ("seq_classif_dropout",),
     ),
+    Labelling(
+        "tag",
+        "DistilBertForTokenClassification",
+        {"head.project": layer("classifier")},
+        {"crf": False},
+        ("dropout",),
+    ),
 )
 ABSENT = (r"vocab_projector\.weight",)
 EPSILON = 1e-12
