@@ -13,8 +13,8 @@ is written into bench/labels/measured.json; with `--recorded`, what stands there
 as the recipe is the one that it was measured with, and the run that it began from has the same
 weights, if it is there. `--whole` also scores the main figures on all 25,000 reviews of the test:
 those of all labels, and 1,000 labels of bert. `--from` is the folder with the runs that are
-begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256 --keep outputs`),
-imdb-elmo and imdb-mlm.
+begun from: imdb-vectors (`regard word2vec unsup.txt.gz train.tsv.gz --dim 256`), imdb-elmo and
+imdb-mlm.
 """
 
 import argparse
