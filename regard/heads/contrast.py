@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
@@ -17,6 +17,24 @@ from regard.types import Sequence, Term, Terms
 
 LARGEST = 100.0
 """Of 1/τ: beyond it learning is unstable (section 2.5)."""
+
+
+class _Limited(torch.autograd.Function):
+    """min(eˣ, LARGEST). Beyond the limit its gradient would be 0, and x could never come back:
+    there it is that of eˣ at the limit, as far as a step against it makes x smaller."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        limited = x.exp().clamp(max=LARGEST)
+        context.save_for_backward(x, limited)
+        return limited
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        x, limited = context.saved_tensors
+        back = gradient.clamp(min=0)
+        found: Tensor = torch.where(x > math.log(LARGEST), back, gradient) * limited
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +88,8 @@ class Head(nn.Module):
 
     def scale(self) -> Float[Tensor, ""]:
         """1/τ."""
-        return self.sharpness.exp().clamp(max=LARGEST)
+        found: Tensor = _Limited.apply(self.sharpness)  # type: ignore[no-untyped-call]
+        return found
 
     def logits(
         self, hidden: Float[Tensor, "*N E"], others: Float[Tensor, "M E"]

@@ -56,6 +56,38 @@ def test_the_temperature_has_an_end():
     assert made.scale().item() == 100
 
 
+def test_the_temperature_comes_back_from_its_end():
+    """Where wrong pairs are alike, 1/τ falls from beyond 100; where right ones are, it stays."""
+    u = torch.eye(3)[:2]
+    for others, moves in ((u.flip(0), True), (u, False)):
+        made = head(temperature=0.01)
+        with torch.no_grad():
+            made.sharpness.add_(0.2)
+        start = made.sharpness.item()
+        made.loss(u, others)["nll"].sum.backward()
+        assert made.sharpness.grad is not None
+        with torch.no_grad():
+            made.sharpness.sub_(0.002 * made.sharpness.grad)
+        assert (made.sharpness.item() < start) == moves
+        assert (made.scale().item() < 100) == moves
+
+
+@pytest.mark.parametrize(
+    ("temperature", "more", "by", "gradient"),
+    [(0.5, 0, -3, -6), (0.5, 0, 3, 6), (0.01, 1, -3, 0), (0.01, 1, 3, 300)],
+)
+def test_the_gradient_of_the_temperature(
+    temperature: float, more: float, by: float, gradient: float
+):
+    """d eˣ / dx = eˣ below its end; beyond, that of the end, but never further away."""
+    made = head(temperature=temperature)
+    with torch.no_grad():
+        made.sharpness.add_(more)
+    made.scale().mul(by).backward()
+    assert made.sharpness.grad is not None
+    assert made.sharpness.grad.item() == pytest.approx(gradient)
+
+
 def test_ranks_and_recall():
     alike = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 2.0], [5.0, 4.0, 1.0]])
     right = np.eye(3, dtype=bool)
