@@ -40,6 +40,22 @@ def test_several_references_are_a_mean():
     assert found == pytest.approx(7.5 / 2)
 
 
+def test_clipped_counts_against_several_references():
+    """“red dog dog” for “red dog” and “dog dog dog”, each n-gram of one picture of two: log 2 all.
+
+    words    (red 1, dog 2): against (1, 1) 1 + min(2, 1) = 2 of √5 √2; against (0, 3) 6 of √5 3
+    bigrams  (red dog 1, dog dog 1): against (1, 0) 1 of √2; against (0, 2) min(1, 2) · 2 of √2 2
+    longer   none in common
+
+    and exp(−1 / 72) for the one word more than in the first one; the mean of both.
+    """
+    found, _ = cider.by_line(["red dog dog", "x"], [["red dog", "dog dog dog"], ["blue cat"]])
+    first = (2 / math.sqrt(10) + 1 / math.sqrt(2)) * math.exp(-1 / 72)
+    second = 2 / math.sqrt(5) + 1 / math.sqrt(2)
+    assert found == pytest.approx(10 / 4 * (first + second) / 2)
+    assert found == pytest.approx(3.6533, abs=1e-4)
+
+
 def test_one_picture_has_no_rare_words():
     assert cider.by_line(["a red dog"], [["a red dog"]]).tolist() == [0.0]
 
