@@ -34,7 +34,8 @@ Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
 SAMPLE = 100_000
-"""Examples that are kept while a run is prepared, where data.streaming stores none."""
+"""Examples that are kept while a run is prepared, where data.streaming stores none: as many of each
+source, since files may be sorted."""
 SHOWN = 20
 """Examples of the validation part that are kept where a task watches none: a few are shown."""
 
@@ -49,6 +50,8 @@ class Plan:
     """Every example of a part's own files."""
     policy: Policy = Policy(broken="skip", empty="skip")  # noqa: RUF009 - it is frozen
     """What becomes of what cannot be used: it is reported, and left out, refused or kept."""
+    alone: Callable[[tuple[str, ...]], "Plan"] | None = None
+    """The same plan for some of the training files."""
     held_out: HeldOut = NOTHING
     """Which of the training files' examples belong to parts without own files."""
     limited: bool = True
@@ -172,14 +175,26 @@ class Plan:
         for part in self.parts:
             if part == "train" or self.data.names(part):
                 report = Report()
-                few = SAMPLE if part == "train" and self.data.streaming else None
+                few = part == "train" and self.data.streaming
                 try:
-                    examples = islice(self.read(part, self.policy, report), few)
+                    examples = self._sample(report) if few else self.read(part, self.policy, report)
                     keep(place, part, self.fields, examples, report)
                 except UserError:
                     if part != "test":
                         raise
         return self._kept(place)
+
+    def _sample(self, report: Report) -> Iterator[Example]:
+        """The first examples of each source: of n sources SAMPLE / n."""
+        first = next(iter(self.read("train", self.policy, Report())), None)
+        names, width = self.data.train, len(first.files) if first else 1
+        count = len(names) // width
+        if self.alone is None or count < 2:
+            yield from islice(self.read("train", self.policy, report), SAMPLE)
+            return
+        for number in range(count):
+            plan = self.alone(names[number * width : (number + 1) * width])
+            yield from islice(plan.read("train", self.policy, report), max(1, SAMPLE // count))
 
     def _kept(self, place: Path) -> dict[str, Raw]:
         """All parts that were read."""

@@ -28,7 +28,7 @@ from regard.recipe.checked import Table
 from regard.recipe.config import Recipe
 from regard.recipe.parts import module, resume
 from regard.runs import encoding, linear_probe, naive_bayes, preparing, transfer
-from regard.tasks import Task
+from regard.tasks import Task, alone
 from regard.train import checkpoint, device, lock, manifest
 
 if TYPE_CHECKING:
@@ -148,15 +148,16 @@ def _fill(
     """Put all that a new run needs into its folder."""
     with recipe.place.located():
         found = list[Mapping[str, Any]]()
-        plan = module("tasks", recipe.kind).plan(recipe.task)
+        task_of = module("tasks", recipe.kind)
+        plan = task_of.plan(recipe.task)
         if isinstance(plan, Plan):
-            plan = replace(plan, work=work)
+            plan = replace(plan, work=work, alone=partial(alone, task_of.plan, recipe.task))
 
         def examine(raw: Mapping[str, Raw]) -> None:
             found.extend(check(plan, raw) if check else ())
 
         report = plan.prepare(folder, transfer.learnt(recipe, base, plan.fields), examine)
-        task = module("tasks", recipe.kind).Task(recipe.task, folder)
+        task = task_of.Task(recipe.task, folder)
         with torch.device("meta"):
             model = build(recipe.model, task.sizes)  # refused now, not when training begins
         naive_bayes.check_size(recipe.model, task.sizes)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -119,12 +119,16 @@ class FolderTask(InTables):
     def _source(self, number: int, width: int) -> Iterator[Example]:
         """The examples of one source of the training part."""
         names = self.config.data.train[number * width : (number + 1) * width]
-        alone = replace(self.config, data=replace(self.config.data, train=names))
-        plan: Plan = sys.modules[type(self).__module__].plan(alone)
+        plan = alone(sys.modules[type(self).__module__].plan, self.config, names)
         return iter(plan.read("train", plan.policy, Report()))
 
     def _stored(self, part: str) -> Stored:
         return Stored(self.folder, part, self.fields, self.config.data.max_length)
+
+
+def alone(plan: Callable[[Any], Plan], config: Any, names: tuple[str, ...]) -> Plan:
+    """What a task plans for some of its training files."""
+    return plan(replace(config, data=replace(config.data, train=names)))
 
 
 @runtime_checkable

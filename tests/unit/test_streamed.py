@@ -10,7 +10,7 @@ import pytest
 
 import regard
 from regard.errors import RecipeError, UserError
-from regard.examples import streamed
+from regard.examples import preparation, streamed
 from regard.front import create, prepared
 from regard.recipe import config
 from regard.runs import Run
@@ -187,6 +187,19 @@ def test_what_cannot_be_streamed(changes: list[str], said: str, table: dict[str,
     with pytest.raises(RecipeError) as error:
         config.from_table(table, changes)
     assert said in str(error.value)
+
+
+def test_fields_learn_from_each_of_several_files(
+    table: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A file alone would fill the sample; of three files a third each is taken."""
+    monkeypatch.setattr(preparation, "SAMPLE", 24)
+    for kind in ("tsv", "plain"):
+        table["data"]["train"] = write(tmp_path, kind)
+        run = made(table, tmp_path / kind)
+        words = run.task.fields["source"].tokenizer
+        known = {words.decode([n]) for n in range(len(words))}
+        assert {"a", "b", "c"} <= known, "the first word of every line names its file"
 
 
 def test_a_column_that_parquet_lacks_is_named(table: dict[str, Any], tmp_path: Path):
