@@ -58,10 +58,11 @@ class Config:
     every example once in an epoch."""
     streaming: bool = False
     """Read the training files again in every epoch, instead of storing them. What fields learn,
-    they learn from the first 100,000 examples. Not for running text, passages and tags."""
+    they learn from 100,000 examples: of several files, from the first ones of each. Not for
+    passages and tags."""
     shuffle: Rows = 200_000
-    """With data.streaming, so many examples are shuffled at once; up to three times as many are in
-    memory."""
+    """With data.streaming, so many examples (texts, of running text) are shuffled at once; up to
+    three times as many are in memory."""
 
     def __post_init__(self) -> None:
         check_set(self.set, self.folder)
@@ -108,10 +109,9 @@ class Config:
         return "weights" if self.weights else "temperature" if self.temperature else ""
 
     def refuse_mixture(self, what: str) -> None:
-        """Refuse keys that mix sources, or do not store them, where that is not done."""
+        """Refuse keys that mix sources, where that is not done."""
         if self.mixed:
             raise RecipeError(f"data.{self.mixed}: {what} is read as it stands; leave the key out")
-        self.refuse_streaming(what)
 
     def refuse_streaming(self, what: str) -> None:
         if self.streaming:

@@ -13,7 +13,7 @@ Lengths say how many batches each window has: which rows are at a position is a 
 one file. Lengths that are not those that were kept say that a file has changed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
@@ -39,6 +39,8 @@ from regard.types import Batch
 NAME = "streamed"
 OPEN = 4
 """Sources that are read at the same time: a window may have several."""
+CHARACTERS = 1 << 20
+"""Of a block of texts that may have any length; a text with more is a block by itself."""
 Source = Callable[[int, int], Iterator[Example]]
 """The examples of a source, by its number, of so many files."""
 
@@ -60,11 +62,30 @@ def _lengths(fields: Fields, flat: Mapping[str, Flat]) -> Lengths:
     return np.stack([each for each in found if each is not None], 1)
 
 
-def _blocks(examples: Iterator[Example]) -> Iterator[Block]:
-    """Those of one source."""
-    while some := [*islice(examples, BLOCK)]:
+def _blocks(examples: Iterator[Example], limited: bool = True) -> Iterator[Block]:
+    """Those of one source; `limited` says that examples are of a bounded length."""
+    for some in _batched(examples) if limited else _bounded(examples):
         values = [list(column) for column in zip(*(each.values for each in some), strict=True)]
         yield Block([each.files for each in some], [each.line for each in some], values)
+
+
+def _batched(examples: Iterator[Example]) -> Iterator[list[Example]]:
+    while some := [*islice(examples, BLOCK)]:
+        yield some
+
+
+def _bounded(examples: Iterator[Example]) -> Iterator[list[Example]]:
+    """As many texts as have so many characters together."""
+    some, size = list[Example](), 0
+    for each in examples:
+        more = sum(map(len, each.values))
+        if some and (len(some) == BLOCK or size + more > CHARACTERS):
+            yield some
+            some, size = [], 0
+        some.append(each)
+        size += more
+    if some:
+        yield some
 
 
 def _encoded(plan: Plan, fields: Fields, block: Block, report: Report) -> dict[str, Flat]:
@@ -96,7 +117,7 @@ def _kept(plan: Plan, fields: Fields, report: Report) -> Iterator[dict[str, Any]
     examples = plan.read("train", plan.policy, report)
     by_source = groupby(examples, lambda example: example.files)
     for number, (paths, found) in enumerate(by_source):
-        for block in _blocks(found):
+        for block in _blocks(found, plan.limited):
             lengths = _lengths(fields, _encoded(plan, fields, block, report)).astype(np.uint32)
             yield {"source": [number], "files": [len(paths)], "lengths": lengths}
 
@@ -119,6 +140,15 @@ class Streamed:
         """How many files a source has."""
         return int(self._store[0]["files"][0])
 
+    def known(self, data: files.Config) -> tuple[Lengths, "Windows"]:
+        """The lengths of all rows, and which blocks of them are read together."""
+        store = self._store
+        counts = store.lengths("lengths")
+        sources = np.array([int(each[0]) for each in store.read_all("source")])
+        flat = store.flat("lengths")
+        lengths = np.concatenate([*flat.pieces()]).astype(np.int64)
+        return lengths, Windows(counts, sources, max(1, data.shuffle // BLOCK))
+
     def batches(
         self,
         config: batching.Config,
@@ -129,14 +159,9 @@ class Streamed:
         by_length: bool = True,
     ) -> batching.Batches:
         """As those of stored rows, but shuffled within windows."""
-        store = self._store
-        counts = store.lengths("lengths")
-        sources = np.array([int(each[0]) for each in store.read_all("source")])
-        flat = store.flat("lengths")
-        lengths = np.concatenate([*flat.pieces()]).astype(np.int64)
+        lengths, windows = self.known(data)
         planned = lengths if by_length else np.broadcast_to(lengths.max(0), lengths.shape)
-        windows = Windows(counts, sources, max(1, data.shuffle // BLOCK))
-        rows = _Rows(self, lengths, windows)
+        rows = Rows(self, lengths, windows)
 
         def make(ids: Sequence[int], draw: Draw) -> Batch:
             return change(learnt([*self.fields.values()], rows.of, ids, draw))
@@ -186,53 +211,64 @@ class Shuffled(batching.Batches):
         return found
 
 
-class _Rows:
-    """Rows by number, of the windows that were asked for last."""
+Arrays = Mapping[str, tuple[Any, Lengths]]
+"""The arrays of a block by name: those of all rows in one, and where each row ends, from 0."""
+
+
+class Rows:
+    """Blocks of rows, and rows by number, of the windows that were asked for last."""
 
     def __init__(self, streamed: Streamed, lengths: Lengths, windows: Windows) -> None:
         self._streamed, self._lengths, self._windows = streamed, lengths, windows
-        self._held: dict[int, dict[str, tuple[Any, Lengths]]] = {}
-        self._place: dict[int, tuple[int, Iterator[Example]]] = {}
+        self._held: dict[int, Arrays] = {}
+        self._place: dict[int, tuple[int, Iterator[Block]]] = {}
         """Of each source that is open: the next block, and what follows."""
         self._lock = Lock()
 
     def of(self, ids: Sequence[int]) -> list[Row]:
         starts = self._windows.starts
         blocks = (np.searchsorted(starts, np.asarray(ids), "right") - 1).tolist()
+        held = self.blocks({*blocks}, self._windows.together)
+        return [self._row(held[b], n - int(starts[b])) for n, b in zip(ids, blocks, strict=True)]
+
+    def blocks(self, numbers: Collection[int], before: int = 1) -> dict[int, Arrays]:
+        """Some blocks by number; `before` says how many, up to one that has to be read, will be
+        asked for, too."""
         with self._lock:
-            for block in sorted({*blocks} - self._held.keys()):
-                self._load_around(block)
-            held = {block: self._held[block] for block in blocks}
-            for block in {*blocks}:  # the last that is asked for is the last to go
+            for block in sorted(numbers):
+                if block not in self._held:
+                    self._load_around(block, before)
+            held = {block: self._held[block] for block in numbers}
+            for block in numbers:  # the last that is asked for is the last to go
                 self._held[block] = self._held.pop(block)
             while len(self._held) > 3 * self._windows.together:
                 del self._held[next(iter(self._held))]
-        return [self._row(held[b], n - int(starts[b])) for n, b in zip(ids, blocks, strict=True)]
+        return held
 
     @staticmethod
-    def _row(block: Mapping[str, tuple[Any, Lengths]], number: int) -> Row:
+    def _row(block: Arrays, number: int) -> Row:
         return {n: values[ends[number] : ends[number + 1]] for n, (values, ends) in block.items()}
 
-    def _load_around(self, block: int) -> None:
-        """A block, and those of its source before it that a window may have: files are read in
+    def _load_around(self, block: int, span: int) -> None:
+        """A block, and those of its source before it that will be asked for: files are read in
         order, and to go back is to begin them again."""
         windows, streamed = self._windows, self._streamed
         source = int(windows.sources[block])
-        begin, span = windows.first[source], windows.together
-        place, examples = self._place.pop(source, (block + 1, iter(())))
+        begin = windows.first[source]
+        place, blocks = self._place.pop(source, (block + 1, iter(())))
         if place > block:
-            place, examples = begin, streamed.source(source, streamed.width)
+            examples = streamed.source(source, streamed.width)
+            place, blocks = begin, _blocks(examples, streamed.plan.limited)
         if (first := max(begin, block - span + 1)) > place:
-            place, examples = first, islice(examples, (first - place) * BLOCK, None)
+            place, blocks = first, islice(blocks, first - place, None)
         for number in range(place, block + 1):
-            self._held[number] = self._load(number, examples)
-        self._place[source] = (block + 1, examples)
+            self._held[number] = self._load(number, next(blocks, None))
+        self._place[source] = (block + 1, blocks)
         while len(self._place) > OPEN:
             del self._place[next(iter(self._place))]
 
-    def _load(self, number: int, examples: Iterator[Example]) -> dict[str, tuple[Any, Lengths]]:
+    def _load(self, number: int, block: Block | None) -> Arrays:
         streamed, starts = self._streamed, self._windows.starts
-        block = next(_blocks(examples), None)
         wanted = self._lengths[starts[number] : starts[number + 1]]
         flat = {} if block is None else _encoded(
             streamed.plan, streamed.fields, block, Report()

@@ -72,6 +72,7 @@ def check(recipe: Recipe) -> None:
         raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
     config.held_out.check(config.data)
     config.data.refuse_mixture("a text of documents")
+    config.data.refuse_streaming("a text of documents")
     check_head(recipe, "tokens both ways")
     check_spelling(recipe)
 

@@ -29,6 +29,8 @@ from regard.errors import RecipeError
 from regard.examples import dialogues, running_text
 from regard.examples.preparation import Plan, watched
 from regard.examples.stored import collate
+from regard.examples.streamed import Streamed
+from regard.examples.streamed_text import StreamedText
 from regard.fields import text
 from regard.inspect.reading import Reading
 from regard.metrics import Direction, Score
@@ -154,8 +156,10 @@ class Task(FolderTask):
     def batches(self, seed: int) -> Batches:
         if not self.streams:
             return super().batches(seed)
-        tokens = self._stored("train").store.flat("target")
-        return stream.Streams(tokens, self.target.before, self.config.stream, seed)
+        before, config, learnt = self.target.before, self.config.stream, self._learnt_from()
+        if isinstance(learnt, Streamed):
+            return StreamedText(learnt, before, config, seed, self.config.data)
+        return stream.Streams(learnt.store.flat("target"), before, config, seed)
 
     def loss(self, model: Model, batch: Batch, carry: Carry = None) -> tuple[Terms, Carry]:
         """−log p(y), the true beginning of y being given at each place. Running text goes on from

@@ -76,6 +76,7 @@ def check(recipe: Recipe) -> None:
         raise RecipeError(f"windows.length: {config.windows.length} has no room for a text")
     config.held_out.check(config.data)
     config.data.refuse_mixture("a text of documents")
+    config.data.refuse_streaming("a text of documents")
     if config.masking.subsample and config.tokenizer.kind != "word":
         raise RecipeError(
             "masking.subsample: only words stand in the order of their frequency: "

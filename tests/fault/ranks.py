@@ -183,6 +183,8 @@ def streamed_by_both(trial: Trial) -> None:
     changes: dict[str, Any] = {"updates": 20}
     trial.alone("streamed alone", trial.run("transformer", "streamed alone", *keys, **changes))
     trial.together("streamed", trial.run("transformer", "streamed", *keys, **changes), 10, 14)
+    trial.alone("text streamed alone", trial.run("lstm", "streamed alone", *keys, **changes))
+    trial.together("text streamed", trial.run("lstm", "streamed", *keys, **changes), 5, 9)
 
 
 def equal_where_batches_are_split_or_refused(trial: Trial) -> None:

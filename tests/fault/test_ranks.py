@@ -111,6 +111,12 @@ def test_what_is_not_stored_both_read_alike(found: dict[str, Any]) -> None:
     assert sorted(ids[:30]) == sorted(ids[30:60]) == list(range(30)), "each once in an epoch"
 
 
+def test_text_that_is_not_stored_both_read_alike(found: dict[str, Any]) -> None:
+    """With the state of an LSTM, over the borders of windows."""
+    assert_the_same(found["text streamed alone"], found["text streamed"], 1e-9)
+    assert len(losses(found["text streamed"])) == 20
+
+
 @each_case
 @pytest.mark.parametrize("what", ["split", "refused"])
 def test_what_one_does_to_a_batch_both_do(

@@ -108,7 +108,6 @@ def test_every_example_comes_once_in_an_epoch(kind: str, table: dict[str, Any], 
 
 
 def test_lines_of_a_language_model_are_streamed(table: dict[str, Any], tmp_path: Path):
-    """Running text is refused: it has no examples that could be shuffled."""
     names = write(tmp_path, "plain")
     data = table["data"] | {"train": names[::2], "validation": names[:1]}
     model = {"dim": 8, "decoder": {"layers": 1}}
@@ -117,8 +116,6 @@ def test_lines_of_a_language_model_are_streamed(table: dict[str, Any], tmp_path:
     for epoch in (0, 1):
         ids = [n for each in drawn(run, epoch) for n in each]
         assert sorted(ids) == list(range(sum(SIZES.values())))
-    with pytest.raises(RecipeError, match=r"data.streaming: running text is always stored"):
-        config.from_table(table | {"unit": "stream"}, [])
 
 
 def test_any_position_is_the_same_without_what_came_before(table: dict[str, Any], tmp_path: Path):
@@ -138,7 +135,7 @@ def test_what_is_in_memory_is_bounded(table: dict[str, Any], tmp_path: Path):
     for ids in drawn(run, 0):
         assert len({*ids}) == len(ids)
     held = []
-    of = streamed._Rows.of
+    of = streamed.Rows.of
 
     def watched(self: Any, ids: Any) -> Any:
         found = of(self, ids)
@@ -146,7 +143,7 @@ def test_what_is_in_memory_is_bounded(table: dict[str, Any], tmp_path: Path):
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamed._Rows, "of", watched)
+        patch.setattr(streamed.Rows, "of", watched)
         drawn(run, 0)
     assert 3 <= max(held) <= 9
 
