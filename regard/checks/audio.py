@@ -34,7 +34,8 @@ class _Heard:
     rates: Counter[int] = field(default_factory=Counter)
     first_of_rate: dict[int, int] = field(default_factory=dict)
     same: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Those whose files, or whose samples, have a hash."""
+    """Those whose files, or whose samples, have a hash; of a file that several lines name, the
+    first."""
     looked: int = 0
 
     def listen(self, n: int, sound: Recorded) -> None:
@@ -78,11 +79,11 @@ def check(
 def _heard(
     side: Side, read: Callable[[str], Recorded], digest: Callable[[str], str | None]
 ) -> _Heard:
-    heard = _Heard()
-    for n, place in enumerate(side.values):
-        if found := digest(place):
+    heard, own = _Heard(), side.first()
+    for n in own:
+        if found := digest(side.values[n]):
             heard.same[found].append(n)
-    for n in range(0, len(side), -(-len(side) // LOOKED) or 1):
+    for n in own[:: -(-len(own) // LOOKED) or 1]:
         try:
             heard.listen(n, read(side.values[n]))
         except ValueError:  # the reader has reported it

@@ -38,6 +38,13 @@ class Side:
         """Each value as a person reads it."""
         return [self.show(value) for value in self.values]
 
+    def first(self) -> list[int]:
+        """The first example of each value: a file with several texts stands on several lines."""
+        found: dict[Any, int] = {}
+        for n, value in enumerate(self.values):
+            found.setdefault(value, n)
+        return [*found.values()]
+
     def place(self, n: int) -> str:
         path, number = self.where[n]
         return f"{path}:{number}"

@@ -175,11 +175,12 @@ def test_the_doctor_listens(data: Path):
     loud, quiet = np.sign(np.sin(np.arange(8000) / 9)), np.zeros(8000)
     soundfile.write(data / "loud.wav", loud, 8000)
     soundfile.write(data / "quiet.wav", quiet, 8000)
+    soundfile.write(data / "again.wav", quiet, 8000)
     soundfile.write(data / "other.wav", loud * 0.3, 11025)
     rows = (data / "train.tsv").read_text()
     first = (data / "test.tsv").read_text().splitlines()[0]
     (data / "odd.tsv").write_text(
-        f"{rows}loud.wav\tab\nquiet.wav\tcd\nother.wav\tef\nquiet.wav\tgh\n{first}\n"
+        f"{rows}loud.wav\tab\nquiet.wav\tcd\nother.wav\tef\nagain.wav\tgh\n{first}\n"
     )
     table = recipe(data, data={**SMALL["data"], "train": ["odd.tsv"]})
     found = {each.code: each for each in examination.quick_check(config.from_table(table))}

@@ -221,3 +221,28 @@ def test_copies_are_found_among_all_and_near_ones_among_those_that_are_looked_at
     assert by_code["image.similar"].place == "test.tsv:1"
     small = [e for e in checks.check(parts, look, str, (9, 9)) if e.code == "image.small"]
     assert "10 of the 10 pictures that were looked at" in small[0].what
+
+
+def test_several_captions_of_one_picture_are_no_copies():
+    """Three pictures with five captions each; one of them is there a second time, as a file."""
+    dice = np.random.default_rng(1)
+    images = {n: dice.integers(0, 256, (16, 16), np.uint8) for n in "abc"}
+    names = [f"{name}.png" for name in "abc" for _ in range(5)]
+
+    def found(places: list[str]) -> dict[str, str]:
+        where = [(Path("train.tsv"), n + 1) for n in range(len(places))]
+        train = Part("train", (Side("image", [*places], where),))
+        seen: list[str] = []
+
+        def look(place: str) -> checks.Glimpse:
+            seen.append(place)
+            return checks.glimpse(Image.fromarray(images[place[-5]]), (16, 16))
+
+        got = {e.code: e.what for e in checks.check([train], look, lambda p: p[-5], (9, 9))}
+        assert len(seen) == len({*places})  # each file is looked at once
+        return got
+
+    assert found(names) == {}
+    again = found([*names, "copy/b.png", "copy/b.png"])
+    assert again.keys() == {"image.repeated"}
+    assert "1 of 4 pictures (25 %) of data.train" in again["image.repeated"]

@@ -1,6 +1,7 @@
 """Sound from bytes to samples, and how it is varied."""
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from regard.checks.audio import check
+from regard.checks.sides import Part, Side
 from regard.data import sound, sound_variation
+from regard.data.log_mel import Config as Features
 from regard.data.sound_variation import Config
 from regard.inspect import sounds
 from regard.inspect.blocks import Blocks
@@ -88,3 +92,27 @@ def test_what_a_page_gets_of_a_sound():
     assert found["letters"] == [{"text": "k", "first": 0.1, "end": 0.3}]
     assert found["seconds"] == 0.7 and found["audio"].startswith("data:audio/wav;base64,")
     assert sounds.view(SimpleNamespace(sound=None, heard=[]), blocks) is None  # type: ignore[arg-type]
+
+
+def test_several_texts_of_one_sound_are_no_copies():
+    """Two sounds with three texts each; the second one is there again under another name."""
+    sounds = {"a": np.sin(50 * TIME), "b": np.sin(20 * TIME)}
+    listened: list[str] = []
+
+    def read(place: str) -> sound.Recorded:
+        listened.append(place)
+        return sound.read(packed(0.5 * sounds[place[0]]), 2)
+
+    def found(name: Any, places: list[str]) -> Part:
+        where = [(Path(f"{name}.tsv"), n + 1) for n in range(len(places))]
+        return Part(name, (Side("audio", [*places], where),))
+
+    def codes(*parts: Part) -> dict[str, str]:
+        return {e.code: e.what for e in check(parts, read, lambda p: p[0], Features(rate=RATE))}
+
+    several = ["a.wav"] * 3 + ["b.wav"] * 3
+    assert codes(found("train", several)) == {}
+    assert listened == ["a.wav", "b.wav"]  # each file is listened to once
+    again = codes(found("train", [*several, "b-copy.wav"]), found("test", ["a.wav"]))
+    assert again.keys() == {"audio.repeated", "audio.leaked"}
+    assert "1 of 7 lines" in again["audio.repeated"]
