@@ -28,6 +28,8 @@ Drawn = Float[np.ndarray, "B 17"]
 ) = range(17)  # fmt: skip
 """What each of the numbers that are drawn for a picture decides."""
 DRAWS = 17
+FRAME = (0, 2, 2, 0)
+"""How much larger (B, H, W, C) is with a border of one pixel."""
 GREY = np.array([0.299, 0.587, 0.114], np.float32)
 """How bright red, green and blue look."""
 
@@ -119,21 +121,49 @@ def maps(drawn: Drawn, config: Config, height: int, width: int) -> Float[np.ndar
 
 
 def sampled(pixels: Values, affine: Float[np.ndarray, "B 2 3"]) -> Values:
-    """x(A p), bilinear between pixels; black outside of the picture."""
-    count, height, width, channels = pixels.shape
+    """x(A p), bilinear between pixels; black outside of the picture. Where no picture is turned,
+    columns and rows are read one after the other: the same numbers in a quarter of the time."""
+    turned = affine[:, [0, 1], [1, 0]].any()
+    # A border of black: whatever lies outside is read there.
+    framed = np.pad(pixels, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    return turned_from(framed, affine) if turned else upright_from(framed, affine)
+
+
+def _between(places: Float[np.ndarray, "B *P"], size: int) -> tuple[NDArray[np.int32], Values]:
+    """Where the pixels before these places are in a framed row or column, and how far beyond them
+    the places lie."""
+    np.clip(places, 0, size + 1, out=places)
+    first = np.minimum(places.astype(np.int32), size)
+    return first, places - first.astype(np.float32)
+
+
+def upright_from(framed: Values, affine: Float[np.ndarray, "B 2 3"]) -> Values:
+    """x(A p) for A that turn nothing, of pictures with a border of one pixel."""
+    count, height, width, channels = (n - m for n, m in zip(framed.shape, FRAME, strict=True))
+    y = np.arange(height, dtype=np.float32) - (height - 1) / 2
+    x = np.arange(width, dtype=np.float32) - (width - 1) / 2
+    a = affine.astype(np.float32)[:, :, :, None]
+    top, below = _between(a[:, 0, 0] * y + a[:, 0, 2] + (height + 1) / 2, height)  # (B, H)
+    left, beside = _between(a[:, 1, 1] * x + a[:, 1, 2] + (width + 1) / 2, width)  # (B, W)
+    found = np.empty((count, height, width, channels), np.float32)
+    for n, (picture, by, down) in enumerate(zip(framed, beside[..., None], below, strict=True)):
+        wide = picture.take(left[n], 1) * (1 - by) + picture.take(left[n] + 1, 1) * by
+        upper, lower = wide.take(top[n], 0), wide.take(top[n] + 1, 0)
+        found[n] = upper + (lower - upper) * down[:, None, None]
+    return found
+
+
+def turned_from(framed: Values, affine: Float[np.ndarray, "B 2 3"]) -> Values:
+    """x(A p) for any A, of pictures with a border of one pixel."""
+    count, height, width, channels = (n - m for n, m in zip(framed.shape, FRAME, strict=True))
     y = np.arange(height, dtype=np.float32) - (height - 1) / 2
     x = np.arange(width, dtype=np.float32) - (width - 1) / 2
     a = affine.astype(np.float32)[:, :, :, None, None]
     rows = a[:, 0, 0] * y[:, None] + a[:, 0, 1] * x + a[:, 0, 2] + (height + 1) / 2  # (B, H, W)
     columns = a[:, 1, 0] * y[:, None] + a[:, 1, 1] * x + a[:, 1, 2] + (width + 1) / 2
-    # A border of black: whatever lies outside is read there.
-    framed = np.pad(pixels, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    np.clip(rows, 0, height + 1, out=rows)
-    np.clip(columns, 0, width + 1, out=columns)
-    top = np.minimum(rows.astype(np.int32), height)
-    left = np.minimum(columns.astype(np.int32), width)
-    below = (rows - top.astype(np.float32))[..., None]
-    beside = (columns - left.astype(np.float32))[..., None]
+    top, below = _between(rows, height)
+    left, beside = _between(columns, width)
+    below, beside = below[..., None], beside[..., None]
     flat = framed.reshape(-1, channels)
     first = (np.arange(count, dtype=np.int32) * ((height + 2) * (width + 2)))[:, None, None]
     place = first + top * (width + 2) + left

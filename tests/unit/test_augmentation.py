@@ -60,6 +60,18 @@ def test_a_shift_of_whole_pixels_moves_them():
     assert (found[:, :, :3] == 0).all()
 
 
+@pytest.mark.parametrize("shape", [PIXELS.shape, (7, 5, 1, 1)])
+def test_rows_and_columns_one_after_the_other_are_the_same_numbers(shape: tuple[int, ...]):
+    """Bit by bit, at the borders and beyond them, so that no run changes."""
+    pixels = np.random.default_rng(2).integers(0, 256, shape).astype(np.float32)
+    framed = np.pad(pixels, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    for vary in (Config(area=0.3, aspect=2, flip=0.5), Config(shift=1.0, zoom=0.5), Config(flip=1)):
+        affine = augmentation.maps(DRAWN, vary, *shape[1:3])
+        found = augmentation.upright_from(framed, affine)
+        assert found.tobytes() == augmentation.turned_from(framed, affine).tobytes()
+        assert found.tobytes() == augmentation.sampled(pixels, affine).tobytes()
+
+
 def test_a_flip_exchanges_left_and_right():
     found = augmentation.varied(PIXELS, np.zeros_like(DRAWN), Config(flip=0.5))
     np.testing.assert_allclose(found, PIXELS[:, :, ::-1])
