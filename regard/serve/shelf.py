@@ -17,14 +17,20 @@ def sources(runs: Sequence[str], **how: Any) -> list[Source]:
     """Runs as a user names them: FOLDER, or NAME=FOLDER. What is no run is refused."""
     found: dict[str, Source] = {}
     for text in runs:
-        name, mark, folder = text.partition("=")
-        if not mark or Path(text).exists():
-            folder, name = text, Path(text).resolve().name
-        Run(Path(folder))
+        name, folder = named(text)
+        Run(folder)
         if name in found:
             raise UserError(f"two runs are called {name!r}: give one another name, OTHER={folder}")
-        found[name] = Source(name, Path(folder), tuple(sorted(how.items())))
+        found[name] = Source(name, folder, tuple(sorted(how.items())))
     return [*found.values()]
+
+
+def named(text: str) -> tuple[str, Path]:
+    """The name and the folder of FOLDER, or of NAME=FOLDER."""
+    name, mark, folder = text.partition("=")
+    if not mark or Path(text).exists():
+        return Path(text).resolve().name, Path(text)
+    return name, Path(folder)
 
 
 class Shelf:

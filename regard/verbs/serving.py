@@ -1,5 +1,6 @@
 """Verbs that serve: serve, watch; and `regard inspect --live`."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ from regard.verbs.common import (
 if TYPE_CHECKING:
     from regard.serve.service import Source
 
+PAUSE = 1.0
+"""Seconds between two looks for a run that is not there yet."""
 Runs = Annotated[tuple[str, ...], arg(metavar="[[NAME=]RUN ...]", help_behavior_hint="")]
 
 
@@ -66,7 +69,7 @@ def watch(
     """Watch runs in a browser while they train: curves, gradient norms, samples.
 
     The page reads what the runs record and is drawn again when there is something new. No model
-    is opened.
+    is opened. A run that is not there yet is waited for.
 
     Examples:
       regard watch runs/mine
@@ -79,6 +82,8 @@ def watch(
 
     if not runs:
         raise UserError("watch: which run? Say `regard watch runs/NAME`")
+    for _, folder in map(shelf.named, runs):
+        _await(folder)
     folders = {each.name: each.folder for each in shelf.sources(runs)}
     own_process()
 
@@ -86,6 +91,25 @@ def watch(
         print(f"watching at {where}", flush=True)
 
     server.serve([], settings, say, folders)
+
+
+def _await(folder: Path) -> None:
+    """Wait until a run is there, if there is nothing yet, or it is being made."""
+    if not _is_coming(folder):
+        return
+    print(f"waiting for {folder}, which is not there yet; Ctrl-C ends this", flush=True)
+    while _is_coming(folder):
+        time.sleep(PAUSE)
+
+
+def _is_coming(folder: Path) -> bool:
+    from regard.runs import preparing
+    from regard.train.manifest import RECIPE
+
+    if (folder / RECIPE).is_file() or folder.is_file():
+        return False
+    made = folder.is_dir() and any(not each.name.startswith(".") for each in folder.iterdir())
+    return not made or (folder / preparing.NAME).is_file()
 
 
 def inside(run: Path, text: str, checkpoint: str, device: str, port: int) -> None:

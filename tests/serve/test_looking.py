@@ -1,12 +1,15 @@
 """What the pages that look inside and that watch ask of the server."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from regard import cli
+from regard.runs import preparing
 from regard.serve.routes import watch
 from tests.serve import serving
 
@@ -126,3 +129,59 @@ def test_no_input_is_refused(client: httpx.Client, route: str):
     found = client.post(f"/v1/{route}", json={"model": "transformer", "input": []})
     assert found.status_code == 400
     assert found.json()["error"]["code"] == "no_input"
+
+
+def test_a_run_that_is_not_there_yet_is_waited_for(
+    runs: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also while it is being made."""
+    folder = tmp_path / "mine"
+
+    def begin() -> None:
+        folder.mkdir()
+        (folder / ".recipe.toml").touch()
+
+    def prepare() -> None:
+        (folder / preparing.NAME).touch()
+        (folder / "store").mkdir()
+
+    def finish() -> None:
+        shutil.copytree(runs["classifier"], folder, dirs_exist_ok=True)
+
+    steps, served = [begin, prepare, finish], list[Any]()
+    monkeypatch.setattr("time.sleep", lambda seconds: steps.pop(0)())
+    monkeypatch.setattr("regard.verbs.serving.own_process", lambda: None)
+    monkeypatch.setattr(
+        "regard.serve.server.serve", lambda runs, settings, say, watched: served.append(watched)
+    )
+    cli.main(["watch", f"other={folder}", str(runs["causal"])])
+    assert served == [{"other": folder, "causal": runs["causal"]}]
+    assert not steps
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"waiting for {folder}, which is not there yet; Ctrl-C ends this"]
+
+
+def test_waiting_for_a_run_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["watch", str(tmp_path / "mine")])
+    assert end.value.code == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_run_is_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(SystemExit) as end:
+        cli.main(["watch", str(tmp_path)])
+    assert end.value.code == 1
+    assert str(tmp_path) in capsys.readouterr().err
