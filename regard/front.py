@@ -20,6 +20,7 @@ from regard.layers import int8
 from regard.layers.allocator import bound_caches
 from regard.layers.probe import watched
 from regard.metrics import Score
+from regard.model import Model
 from regard.recipe import config
 from regard.recipe.parts import Part, kinds, module
 from regard.recipe.values import Count, Length, check
@@ -27,6 +28,8 @@ from regard.runs import Run, preparing, state, train as train_run
 from regard.runs.encoding import Helpers
 from regard.runs.fusing import fuse
 from regard.runs.generating import Generates
+from regard.runs.on_demand import OnDemand
+from regard.runs.run import Loaded
 from regard.runs.state import free_folder
 from regard.tasks import Chooses, Continues, Grades, Prediction, Searches, Task, check_texts
 from regard.train.device import pick
@@ -71,11 +74,9 @@ class Predictor(Generates):
             raise RecipeError("quantization: int8 of a language model is torch's, on a processor")
         self._quantization, self._shortlist = "float32" if rounded else quantization, shortlist
         self._engine = self._settled(engine, place)
-        self._loaded = run.loaded(checkpoint, place)
-        self.model, self.progress = self._loaded.model, self._loaded.progress
-        if rounded:
-            int8.quantize(self.model)
-        self.notes += self._loaded.notes
+        self._weights = OnDemand(partial(_loaded, run, checkpoint, place, rounded=rounded))
+        self.progress = self._weights.progress
+        self.notes += self._weights.notes
         self.unfinished = state.unfinished(run.folder, self.progress.update)
         """Where the run stands, if training is not over."""
         self._opened: ctranslate2.Engine | None = None
@@ -85,6 +86,22 @@ class Predictor(Generates):
         # One sentence at a time asks again and again.
         self._choose = cache(partial(ctranslate2.choose, run.recipe, self.task.sizes))
         self._obstacle = cache(partial(ctranslate2.obstacle, run.recipe, self.task.sizes))
+
+    @property
+    def model(self) -> Model:
+        """The model that was trained; opened again, if it was let go."""
+        return self._weights.get()
+
+    @property
+    def outline(self) -> Model:
+        """The model's parts, for those who do not compute with it: once it was let go, they have
+        shapes and no weights."""
+        return self._weights.outline()
+
+    def release(self, idle: float = 0.0) -> bool:
+        """Let the model go, if nobody has asked for it for so many seconds; whether that was
+        so."""
+        return self._weights.release(idle)
 
     def _choose_among(self, choices: str | Path | Sequence[str]) -> None:
         task = self.task
@@ -132,7 +149,7 @@ class Predictor(Generates):
         with self._opening:
             if self._opened is None:
                 self._opened = ctranslate2.engine(
-                    self.run, self._loaded, self._quantization, shortlist=self._shortlist
+                    self.run, self._weights.loaded(), self._quantization, shortlist=self._shortlist
                 )
                 self.notes += self._opened.notes
         return self._opened
@@ -161,7 +178,7 @@ class Predictor(Generates):
         # What is watched or changed inside the model, another engine would neither show nor do.
         if self._engine == "torch" or watched():
             return None
-        asked = (search, str(self.model.device))
+        asked = (search, self._weights.device)
         if self._engine == "auto":
             if self._choose(*asked, prefixes=prefixes) == "torch":
                 return None
@@ -217,11 +234,13 @@ class Predictor(Generates):
                 raise UserError(f"the task {self.run.recipe.kind} takes no {name}")
         if align and "align_tokens" in known:
             given["align_tokens"] = True
-        chosen = fuse(self.task, self.search(search, **options), str(self.model.device))
+        chosen = fuse(self.task, self.search(search, **options), self._weights.device)
         if "finder" in known:
             forced = prefixes is not None and any(prefixes)
             given["finder"] = self.finder(chosen, prefixes=forced, details=details)
-        return self.task.predict(self.model, inputs, chosen, batch=batch, first=first, **given)
+        elsewhere = given.get("finder") and not given.get("align_tokens")
+        model = self.outline if elsewhere else self.model
+        return self.task.predict(model, inputs, chosen, batch=batch, first=first, **given)
 
     def stream(
         self, inputs: Iterable[str], *, prefix: str | None = None, **options: Any
@@ -251,7 +270,7 @@ class Predictor(Generates):
         With `samples`, a task gives bootstrap intervals, if it does so itself.
         """
         check("batch", batch, Count)
-        chosen = fuse(self.task, self.search(search, **options), str(self.model.device))
+        chosen = fuse(self.task, self.search(search, **options), self._weights.device)
         given: dict[str, Any] = {"batch": batch}
         if samples and "samples" in self.task.evaluate_options:
             given["samples"] = samples
@@ -285,6 +304,14 @@ class Predictor(Generates):
         for side, each in zip(self.sides, texts, strict=True):
             check_texts(side, each)
         return list(self.task.score(self.model, *texts))
+
+
+def _loaded(run: Run, checkpoint: str, device: str, *, rounded: bool) -> Loaded:
+    """A run's model, in int8 if it is to be."""
+    found = run.loaded(checkpoint, device)
+    if rounded:
+        int8.quantize(found.model)
+    return found
 
 
 def answers(task: Task, part: str) -> Any:

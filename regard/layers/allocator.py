@@ -6,6 +6,7 @@ again; for element-wise layers that costs more than their arithmetic.
 """
 
 import ctypes
+import gc
 import os
 import platform
 
@@ -47,3 +48,11 @@ def keep_pages() -> bool:
     mallopt.argtypes, mallopt.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
     settings = {M_MMAP_THRESHOLD: LARGEST, M_TRIM_THRESHOLD: LARGEST, M_TOP_PAD: PAD}
     return all(mallopt(key, value) == 1 for key, value in settings.items())
+
+
+def give_back() -> None:
+    """Return to the system what is free now, whatever `keep_pages` says: once, after something
+    large is gone that will hardly be asked for again."""
+    gc.collect()  # an error that was raised beside it may still hold it
+    if platform.system() == "Linux" and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)

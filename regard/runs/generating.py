@@ -9,7 +9,6 @@ from regard.data.template import Template
 from regard.decoding.answers import dialogues_of
 from regard.decoding.next_words import Word, next_words
 from regard.errors import UserError
-from regard.model import Model
 from regard.recipe.parts import Part
 from regard.recipe.values import Few, Length, check
 from regard.runs.shown import ShownModel
@@ -20,7 +19,6 @@ class Generates(ShownModel):
     """A model with its task, if that continues texts."""
 
     task: Task
-    model: Model
 
     @abstractmethod
     def search(self, kind: str | None = None, **options: Any) -> Part:

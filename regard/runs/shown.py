@@ -1,5 +1,6 @@
 """A model that was loaded, as a table."""
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from regard.console.tables import Block, Shown
@@ -14,9 +15,13 @@ class ShownModel(Shown):
     """What is known of a model: its run, its size, how far it was trained and how good it was."""
 
     run: "Run"
-    model: "Model"
     progress: "Progress"
     unfinished: Any
+
+    @property
+    @abstractmethod
+    def model(self) -> "Model":
+        """What was loaded."""
 
     def blocks(self) -> list[Block]:
         progress, recipe = self.progress, self.run.recipe

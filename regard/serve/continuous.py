@@ -136,7 +136,8 @@ def _drawn(
 class Continuous:
     """The thread that takes the steps of all lanes of a model."""
 
-    def __init__(self, model: Model, writer: Writer) -> None:
+    def __init__(self, model: Callable[[], Model], writer: Writer) -> None:
+        """`model` gives it, and is asked where it is needed: between requests it may be let go."""
         self._model, self._writer = model, writer
         self._arrived: deque[tuple[Work, Part]] = deque()
         self._changed = threading.Condition()
@@ -166,16 +167,21 @@ class Continuous:
 
     def _run(self) -> None:
         while (arrived := self._take()) is not None:
-            for work, search in arrived:
-                self._admit(work, search)
-            busy = [lane for lane in self._lanes if lane.sentences]
-            for key in list(self._waiting):
-                if (lane := self._enter(key)) in busy:
-                    busy.remove(lane)
-            for lane in busy:
-                self._try(lane, lane.step)
-            self._lanes = [lane for lane in self._lanes if lane.sentences]
-            self._tell()
+            self._step(arrived)  # of which nothing is held while the next is waited for
+            del arrived
+
+    def _step(self, arrived: list[tuple[Work, Part]]) -> None:
+        """A step of each lane, with those that have come."""
+        for work, search in arrived:
+            self._admit(work, search)
+        busy = [lane for lane in self._lanes if lane.sentences]
+        for key in list(self._waiting):
+            if (lane := self._enter(key)) in busy:
+                busy.remove(lane)
+        for lane in busy:
+            self._try(lane, lane.step)
+        self._lanes = [lane for lane in self._lanes if lane.sentences]
+        self._tell()
 
     def _take(self) -> list[tuple[Work, Part]] | None:
         """Requests that have come; if nothing else is to be done, one is waited for. None: over."""
@@ -230,13 +236,14 @@ class Continuous:
             del self._waiting[key], self._since[key]
         if not new:
             return None
+        if (arrived := self._arrived_together(new)) is None:
+            return lane
+        arrival, some = arrived
         if lane is None:
-            lane = Lane(self._model, new[0])
+            lane = Lane(self._model(), new[0])
             self._lanes.append(lane)
         into = lane
-        if arrived := self._arrived_together(new):
-            arrival, some = arrived
-            self._try(into, lambda: into.enter(arrival, some), some)
+        self._try(into, lambda: into.enter(arrival, some), some)
         return lane
 
     def _arrived_together(self, new: list[Sentence]) -> tuple[Arrival, list[Sentence]] | None:

@@ -55,11 +55,15 @@ class Dynamic:
 
     def _run(self) -> None:
         while group := self._take():
-            news: list[Callable[[], None]] = []
-            for work, found in self._answered(group):
-                failed = isinstance(found, Exception)
-                news.append(work.fail(found) if failed else work.answer(found))  # type: ignore[arg-type]
-            group[0].deliver(news)
+            self._answer(group)  # of which nothing is held while the next is waited for
+            del group
+
+    def _answer(self, group: list[Work]) -> None:
+        news: list[Callable[[], None]] = []
+        for work, found in self._answered(group):
+            failed = isinstance(found, Exception)
+            news.append(work.fail(found) if failed else work.answer(found))  # type: ignore[arg-type]
+        group[0].deliver(news)
 
     def _take(self) -> list[Work]:
         """The oldest request and those that can be answered with it; none at the end of all."""

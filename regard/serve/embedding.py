@@ -63,7 +63,7 @@ async def embed(
 
 def has_vectors(service: Service) -> bool:
     """Whether texts have vectors: an encoder reads them."""
-    task, model = service.task, service.predictor.model
+    task, model = service.task, service.engine.outline
     if isinstance(task, Retrieves):
         return _side(task) is not None
     return (service.reads == "text" and model.decoder is None) or service.kind == "translate"
@@ -82,16 +82,17 @@ def _packed(row: NDArray[np.float32]) -> str:
 def _vectors(engine: Engine, texts: Sequence[str]) -> tuple[NDArray[np.float32], int]:
     """A row for each text, and how many tokens were read."""
     compares, task = isinstance(engine.task, Retrieves), cast(Any, engine.task)
+    model = engine.model
     if compares:
         side = _side(task)
         assert side is not None
-        found: NDArray[np.float32] = task.matcher.of_texts(engine.model, side, texts).numpy()
+        found: NDArray[np.float32] = task.matcher.of_texts(model, side, texts).numpy()
         own = task.matcher.fields[side]
         return found, sum(map(own.length, own.encode(parsed(own, texts))))
     field = next(iter(task.fields.values()))
     framed = isinstance(field, Framed)
     most = task.filler.room if framed else task.config.data.max_length
-    longest = min(most, limit(engine.model.encoder) - len(SIDES))
+    longest = min(most, limit(model.encoder) - len(SIDES))
     rows = [field.cut(row, longest) for row in field.encode(parsed(field, texts))]
     with torch.inference_mode():
         parts = []
@@ -99,7 +100,7 @@ def _vectors(engine: Engine, texts: Sequence[str]) -> tuple[NDArray[np.float32],
             some = rows[start : start + TOGETHER]
             # To collate would hide words, as in learning.
             make = task.filler.batch if framed else partial(collate, [field])
-            memory = engine.model.encode(make(some, range(len(some))).to(engine.model.device))
+            memory = model.encode(make(some, range(len(some))).to(model.device))
             assert memory is not None
             real = memory.mask[..., None].to(memory.states)
             parts.append((memory.states * real).sum(1) / real.sum(1).clamp(min=1))

@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from regard.errors import UserError
+from regard.layers.allocator import give_back
 from regard.serve import app as apps, log, workers
 from regard.serve.keys import Keys
 from regard.serve.protocol import Limits, limited
@@ -124,10 +125,14 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
-        if self._parent is not None and counter % 10 == 0:  # about once a second
-            if workers.orphaned(self._parent):
+        if counter % 10 == 0:  # about once a second
+            if self._parent is not None and workers.orphaned(self._parent):
                 self._end()
-            self.guard.metrics.look(self.shelf)
+            if self._parent is not None:
+                self.guard.metrics.look(self.shelf)
+            rested = [service.engine.rest() for service in self.shelf]
+            if any(rested):
+                self.job(asyncio.to_thread(give_back))
         return await super().on_tick(counter)
 
     def _end(self) -> None:

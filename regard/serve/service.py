@@ -16,6 +16,7 @@ from regard.front import Predictor
 from regard.model import Model
 from regard.recipe.parts import Part, module
 from regard.runs import Run
+from regard.runs.on_demand import Changed
 from regard.search import Stepwise
 from regard.serve.aside import Aside
 from regard.serve.caps import Served
@@ -35,6 +36,8 @@ CT2_ITEMS = 32
 """Inputs of a batch of CTranslate2, of which it makes two."""
 ASIDE = 2
 """Threads for what no batch computes."""
+IDLE = 60.0
+"""Seconds after which torch's weights are let go that nobody has asked for."""
 Found = TypeVar("Found")
 
 
@@ -43,16 +46,33 @@ class Engine:
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
-        self.task, self.model = predictor.task, predictor.model
+        self.task, self.parameters = predictor.task, predictor.model.size()
         self.fast = self._finder(predictor.search(), Options())
         """Whether CTranslate2 does the recipe's own search."""
-        self._writer = _writer(self.task, self.model)
+        self._writer = _writer(predictor)
         threads, items = (cores(), CT2_ITEMS) if self.fast else (1, ITEMS)
         self.planned = lru_cache(256)(self._planned)
         self._dynamic = Dynamic(predictor, threads, items)
         self._continuous: Continuous | None = None
         if self._writer is not None:
-            self._continuous = Continuous(self.model, self._writer)
+            self._continuous = Continuous(lambda: predictor.model, self._writer)
+        if self.fast:  # which has weights of its own
+            predictor.release()
+
+    @property
+    def model(self) -> Model:
+        """The model itself: who computes with it asks in a thread, as it may have to be opened."""
+        return self.predictor.model
+
+    @property
+    def outline(self) -> Model:
+        """Its parts."""
+        return self.predictor.outline
+
+    def rest(self) -> bool:
+        """Let torch's weights go where CTranslate2 does the work and nobody has asked for them for
+        a while; whether they went."""
+        return self.fast and self.predictor.release(IDLE)
 
     def _finder(self, search: Part, options: Options, *, forced: bool = False) -> bool:
         """Whether CTranslate2 is to search."""
@@ -73,9 +93,9 @@ class Engine:
             return
         stepwise = isinstance(module("search", search.kind), Stepwise)
         by_ctc = isinstance(self.task, Fuses) and (
-            self.model.decoder is None or "target" in self.model.heads
+            self.outline.decoder is None or "target" in self.outline.heads
         )
-        if self.model.decoder is None if stepwise else not by_ctc:
+        if self.outline.decoder is None if stepwise else not by_ctc:
             raise RecipeError(f"search: this model has no part for {search.kind!r}")
 
     def _joins(self, search: Part, options: Options, forced: bool) -> bool:
@@ -107,12 +127,13 @@ class Engine:
             self._continuous.join()
 
 
-def _writer(task: Any, model: Model) -> Writer | None:
+def _writer(predictor: Predictor) -> Writer | None:
     """How sentences join a running search, if they can."""
+    task: Any = predictor.task
     if isinstance(task, Continues):
-        return Continuations(task.continuer(model))
-    if isinstance(task, WritingTask) and model.decoder is not None:
-        return Translations(task.translator, model)
+        return Continuations(task.continuer(predictor.model))
+    if isinstance(task, WritingTask) and predictor.outline.decoder is not None:
+        return Translations(task.translator, lambda: predictor.model)
     return None
 
 
@@ -194,7 +215,7 @@ class Service:
             "streams": self.continues,
             "chat": self.predictor.template is not None,
             "engine": "ctranslate2" if self.engine.fast else "torch",
-            "parameters": self.predictor.model.size(),
+            "parameters": self.engine.parameters,
             "languages": list(self.languages),
             "unfinished": self.predictor.unfinished is not None,
         }
@@ -310,6 +331,8 @@ class Service:
         """What is late, or a user's mistake, is a refusal; `given` is what it may quote."""
         try:
             yield
+        except Changed as error:
+            raise Refusal(503, str(error), code="changed", retry=30) from None
         except TimeoutError:
             late = f"not answered within {self.settings.deadline:g} seconds"
             raise Refusal(504, late, code="deadline", retry=self.queue.wait()) from None

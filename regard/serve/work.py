@@ -85,7 +85,9 @@ class Work:
         return put
 
     def fail(self, error: Exception) -> Callable[[], None]:
-        """For `deliver`: why nothing came of it."""
+        """For `deliver`: why nothing came of it. What an error knows of where it was raised holds
+        the model; the log has it by now."""
+        error.__traceback__ = error.__context__ = error.__cause__ = None
 
         def put() -> None:
             if not self.done.done():

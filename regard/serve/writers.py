@@ -5,7 +5,7 @@ sentence then comes back as a new one. A translator reads a source. Either way a
 it gives alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -123,7 +123,8 @@ class Continuations:
 class Translations:
     """Of a model that reads something and writes a text."""
 
-    def __init__(self, translator: Translator, model: Model) -> None:
+    def __init__(self, translator: Translator, model: Callable[[], Model]) -> None:
+        """`model` gives it: it may have to be opened."""
         self._by, self._model = translator, model
 
     def sentences(self, work: Work, search: Part) -> "Made":
@@ -135,7 +136,7 @@ class Translations:
         prefixes = work.prefixes or [""] * len(work.inputs)
         forced = by.target.tokenizer.encode(prefixes) if work.forced else [[]] * len(prefixes)
         for prefix in filter(None, forced):
-            check_written_length("prefix: it", prefix, self._model)
+            check_written_length("prefix: it", prefix, self._model())
         length = work.options.length
         made = [Sentence(answers, n, search, rows[n], length, forced=forced[n]) for n in rows]
         for each in made:
@@ -144,7 +145,7 @@ class Translations:
 
     def _request(self, each: Sentence) -> Request:
         sources = [self._by.cut(each.source)]
-        return self._by.request(self._model, sources, [each.forced], [each.place], each.length)
+        return self._by.request(self._model(), sources, [each.forced], [each.place], each.length)
 
     def arrival(self, some: Sequence[Sentence]) -> Arrival:
         """What a search must know of them."""
@@ -156,17 +157,18 @@ class Translations:
             numbers=tuple(each.place for each in some),
         )
         batch = self._by.batch([self._by.cut(each.source) for each in some])
+        model = self._model()
         with torch.inference_mode():
-            return self._model.start(batch.to(self._model.device)), request
+            return model.start(batch.to(model.device)), request
 
     def ended(self, each: Sentence, best: list[Hypothesis]) -> Prediction:
         """What came of a sentence."""
         link, sources = list[int](), [self._by.cut(each.source)]
         if each.work.options.align:
-            [link] = self._by.align(self._model, sources, [best], 1)
+            [link] = self._by.align(self._model(), sources, [best], 1)
         times: Times = []
         if self._by.placing is not None:
-            [times] = self._by.times(self._model, sources, [best[0].tokens])
+            [times] = self._by.times(self._model(), sources, [best[0].tokens])
         return self._by.prediction(each.source, best, link, times)
 
     def piece(self, each: Sentence, so_far: Hypothesis) -> str:

@@ -66,7 +66,7 @@ def router(shelf: Shelf) -> APIRouter:
 
 
 def _check(service: Service, text: str, asked: Alternatives) -> None:
-    if not isinstance(service.task, WritingTask) or service.predictor.model.decoder is None:
+    if not isinstance(service.task, WritingTask) or service.engine.outline.decoder is None:
         said = f"the task {service.kind} has no alternatives"
         raise Refusal(400, said, code="unknown_option", param="model")
     service.check_size([text, asked.prefix])

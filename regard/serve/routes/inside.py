@@ -87,7 +87,7 @@ def _looked(service: Service, text: str, asked: Inspect, one: threading.Lock) ->
         made = report.build([service.predictor.run], [text], options)
     made.runs[0]["name"] = service.name
     content, blocks = report.packed(made)
-    there = attentions(service.predictor.model)
+    there = attentions(service.engine.outline)
     heads = [{"kind": k, "layer": n, "heads": each.heads} for (k, n), each in there.items()]
     return {
         "content": content,
