@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -212,21 +212,147 @@ def test_another_word_is_chosen_by_the_keyboard_alone(visit: Opened):
     assert words.all_inner_texts() == before
 
 
-def test_a_text_is_classified_by_the_keyboard_alone(visit: Opened):
+class Typed(NamedTuple):
+    """What is typed for a task, how it is sent, what must be there then, and what can be done."""
+
+    text: str
+    shown: str
+    sent: str = ""
+    option: str = ""
+    """The first of the options, and the key that changes it."""
+    key: str = ""
+    stops: tuple[str, ...] = ("Clear", "Look inside")
+    """What the tab key must lead to, after the output is there."""
+
+
+TYPED = {
+    "transformer": Typed(
+        "two dogs play. A man sits.",
+        ".translation .word",
+        option="#option-beams",
+        key="ArrowDown",
+        stops=("Clear", "Copy", "Look inside"),
+    ),
+    "classifier": Typed("two dogs play", ".chances .figure"),
+    "tagger": Typed("two dogs, play", ".tags .word", option="#option-split", key="Space"),
+    "filler": Typed(
+        "two ___ play",
+        ".blanks .chances li",
+        option="#option-top",
+        key="ArrowDown",
+        stops=("Insert a blank", "Clear", "Look inside"),
+    ),
+    "causal": Typed(
+        "two dogs",
+        ".tints",
+        sent="Control+Enter",
+        option="#option-temperature",
+        key="ArrowRight",
+        stops=("Continue the text", "Clear", "Copy", "Look inside"),
+    ),
+    "chat": Typed(
+        "7 dog",
+        ".turn.assistant",
+        sent="Enter",
+        option="#option-temperature",
+        key="ArrowRight",
+        stops=("Send",),
+    ),
+    "forecaster": Typed(
+        small_runs.SERIES, ".pictures svg polygon", option="#option-length", key="2"
+    ),
+}
+"""Each task that reads what is typed. An untrained model may write nothing."""
+HERE = """() => {
+  const here = document.activeElement;
+  if (here === document.body || here.dataset.walked) return null;
+  here.dataset.walked = "yes";
+  const box = here.getBoundingClientRect();
+  const drawn = getComputedStyle((here.matches("textarea") && here.closest(".input")) || here);
+  const label = here.getAttribute("aria-label") || here.labels?.[0]?.textContent;
+  return {
+    name: (label || here.textContent).trim(),
+    seen: box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= innerWidth,
+    marked: here.matches(":focus-visible") && drawn.outlineStyle !== "none",
+    word: here.matches("button.word"),
+  };
+}"""
+"""Where the keyboard is, if it was not there yet: what this is called, and whether one sees it and
+that the keyboard is there."""
+
+
+def walk(page: Any) -> list[dict[str, Any]]:
+    """Every place that the tab key leads to, from the beginning of the page to its end."""
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    page.locator("h1").click()  # from where the keyboard begins
+    found: list[dict[str, Any]] = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        here = page.evaluate(HERE)
+        if here is None:
+            return found
+        found.append(here)
+    raise AssertionError(f"the tab key does not lead out: {[each['name'] for each in found]}")
+
+
+@pytest.mark.parametrize("model", TYPED)
+def test_every_task_is_done_by_the_keyboard_alone(model: str, visit: Opened):
+    typed = TYPED[model]
     page = ready(visit())
     tab_to(page, "#model", "Shift+Tab")
-    page.keyboard.type("classifier")
-    page.wait_for_selector("h2 >> text=Classify")
+    page.keyboard.type(model)
+    page.wait_for_function("name => document.title.startsWith(name)", arg=model)
+    tab_to(page, "#text")
+    page.keyboard.insert_text(typed.text)
+    if typed.sent:
+        page.keyboard.press(typed.sent)
+    page.wait_for_selector(typed.shown)
+    page.wait_for_selector(SPOKEN, state="attached")
+    stops = walk(page)
+    for each in stops:
+        assert each["name"] and each["seen"] and each["marked"], each
+    names = [each["name"] for each in stops]
+    assert [name for name in typed.stops if name not in names] == [], names
+    words = page.locator("button.word")
+    if words.count():
+        assert sum(each["word"] for each in stops) == 1, "the arrow keys lead to the others"
+        tab_to(page, ".word")
+        for key, wanted in (("ArrowRight", 1), ("End", words.count() - 1), ("Home", 0)):
+            page.keyboard.press(key)
+            assert words.nth(wanted).evaluate("word => word === document.activeElement")
+    if typed.option:
+        tab_to(page, "Options", "Shift+Tab")
+        page.keyboard.press("Space")
+        tab_to(page, typed.option)
+        page.keyboard.press(typed.key)
+        name = typed.option.removeprefix("#option-")
+        page.wait_for_function("name => location.hash.includes(name)", arg=f"{name}=")
+        page.wait_for_selector(typed.shown)
+    if "Look inside" in typed.stops:
+        tab_to(page, ".look")
+        with page.context.expect_page() as found:
+            page.keyboard.press("Enter")
+        assert "inside.html" in found.value.url
+        found.value.close()
+    if "Clear" in typed.stops:
+        tab_to(page, "Clear", "Shift+Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(typed.shown, state="detached")
+        assert page.evaluate("document.activeElement.id") == "text"
+        assert page.input_value("#text") == ""
+
+
+def test_two_models_are_compared_by_the_keyboard_alone(visit: Opened):
+    page = ready(visit("model=classifier"))
     tab_to(page, "#text")
     page.keyboard.type("two dogs play")
     page.wait_for_selector(".chances .figure")
     tab_to(page, "Compare", "Shift+Tab")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelectorAll('.verdict').length === 2")
-    tab_to(page, "Clear")
+    tab_to(page, "One model")
     page.keyboard.press("Enter")
-    page.wait_for_selector(".verdict", state="detached")
-    assert page.evaluate("document.activeElement.id") == "text"
+    page.wait_for_function("() => document.querySelectorAll('.verdict').length === 1")
 
 
 def test_another_word_is_tapped_on_a_phone(visit: Opened):
