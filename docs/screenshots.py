@@ -56,11 +56,11 @@ SENSES = (
 )
 GYM = ("I went to the climbing gym and I", "--length", "12")
 LEARNED = {
-    "labels": [Shown((REVIEW,), ("tokens", "attention", "attribution"))],
+    "labels": [Shown((REVIEW,), ("attention", "attribution"))],
     "gpt": [Shown(GYM, ("tokens", "attention", "lens"))],
     "blanks": [
-        Shown((BLANKS,), ("blanks", "attention")),
-        Shown((*SENSES, "--word", "transformers"), ("senses",)),
+        Shown((BLANKS,), ("blanks",)),
+        Shown((*SENSES, "--word", "transformers"), ("senses@1000",)),
     ],
     "scenes": [Shown((str(catalogue.home() / "scenes/test/0000.png"),), drawn="picture")],
     "tones": [Shown((str(catalogue.home() / "tones/test/0000.wav"),), drawn="sound")],
