@@ -1,6 +1,5 @@
 """The Python front door: what the command line does, as functions."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -22,25 +21,20 @@ from regard.layers.probe import watched
 from regard.metrics import Score
 from regard.model import Model
 from regard.recipe import config
-from regard.recipe.parts import Part, kinds, module
+from regard.recipe.parts import Part
 from regard.recipe.values import Count, Length, check
 from regard.runs import Run, preparing, state, train as train_run
 from regard.runs.encoding import Helpers
 from regard.runs.fusing import fuse
 from regard.runs.generating import Generates
 from regard.runs.on_demand import OnDemand
-from regard.runs.run import Loaded
+from regard.runs.searching import wanted
 from regard.runs.state import free_folder
-from regard.tasks import Chooses, Continues, Grades, Prediction, Searches, Task, check_texts
+from regard.tasks import Chooses, Continues, Grades, Prediction, Task, check_texts
 from regard.train.device import pick
 from regard.train.log import tell
 
 CHUNK = 4096
-
-
-def _settings(search: str) -> list[str]:
-    """The keys of a kind of search."""
-    return sorted(field.name for field in dataclasses.fields(module("search", search).Config))
 
 
 class Predictor(Generates):
@@ -74,7 +68,7 @@ class Predictor(Generates):
             raise RecipeError("quantization: int8 of a language model is torch's, on a processor")
         self._quantization, self._shortlist = "float32" if rounded else quantization, shortlist
         self._engine = self._settled(engine, place)
-        self._weights = OnDemand(partial(_loaded, run, checkpoint, place, rounded=rounded))
+        self._weights = OnDemand(partial(run.loaded, checkpoint, place, rounded=rounded))
         self.progress = self._weights.progress
         self.notes += self._weights.notes
         self.unfinished = state.unfinished(run.folder, self.progress.update)
@@ -156,22 +150,7 @@ class Predictor(Generates):
 
     def search(self, kind: str | None = None, **options: Any) -> Part:
         """The recipe's search, or another; `options` are keys of that search's section."""
-        config = self.run.recipe.task
-        if not isinstance(config, Searches):
-            for name in ({"search": kind} if kind else {}) | options:
-                raise RecipeError(f"{name}: the task {self.run.recipe.kind} has no search")
-            return Part("none", None)
-        chosen = config.search
-        if kind is not None and kind != chosen.kind:
-            chosen = Part(kind, module("search", kind).Config())
-        if chosen.kind == "sample" and "nbest" in options:
-            options["samples"] = options.pop("nbest")
-        for name in options:
-            if name not in (known := _settings(chosen.kind)):
-                having = [kind for kind in kinds("search") if name in _settings(kind)]
-                hint = f"; try search = {' or '.join(having)}" if having else ""
-                raise RecipeError(f"{name}: {chosen.kind} search has only {', '.join(known)}{hint}")
-        return Part(chosen.kind, dataclasses.replace(chosen.config, **options))
+        return wanted(self.run.recipe, kind, options)
 
     def finder(self, search: Part, *, prefixes: bool = False, details: bool = True) -> Any:
         """CTranslate2's search, if that is the engine for it; None for our own."""
@@ -304,14 +283,6 @@ class Predictor(Generates):
         for side, each in zip(self.sides, texts, strict=True):
             check_texts(side, each)
         return list(self.task.score(self.model, *texts))
-
-
-def _loaded(run: Run, checkpoint: str, device: str, *, rounded: bool) -> Loaded:
-    """A run's model, in int8 if it is to be."""
-    found = run.loaded(checkpoint, device)
-    if rounded:
-        int8.quantize(found.model)
-    return found
 
 
 def answers(task: Task, part: str) -> Any:

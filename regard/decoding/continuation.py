@@ -17,7 +17,7 @@ from regard.data.batching import by_length
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.parallel_batches import threads_for
 from regard.decoding.prediction import Choose, Prediction, Sample, written
-from regard.decoding.stopping import MARGIN, Stops
+from regard.decoding.stopping import Stops
 from regard.errors import RecipeError, UserError
 from regard.inspect import reading
 from regard.inspect.reading import Reading
@@ -169,21 +169,6 @@ class Continuer:
     def text(self, prompt: list[int], written: Sequence[int]) -> str:
         """What was written after a prompt: a first word has its blank before it."""
         return self.decode([*prompt, *written]).removeprefix(self.decode(prompt))
-
-    def spans(self, prompt: Sequence[int], written: Sequence[int]) -> list[str]:
-        """What each token adds to the text that was written after a prompt: a character of several
-        tokens is added by its last."""
-        before_it = [] if self.fresh else prompt
-        tokens, found = [*before_it, *written], list[str]()
-        known = len(before_it)  # up to here the text is whole …
-        seen = max(0, known - MARGIN)  # … and from here on it is looked at
-        for end in range(known + 1, len(tokens) + 1):
-            before, now = self.decode(tokens[seen:known]), self.decode(tokens[seen:end])
-            whole = end == len(tokens) or not now.endswith("\ufffd")
-            found.append(now[len(before) :] if whole else "")
-            if whole:
-                seen, known = max(seen, min(known, end - MARGIN)), end
-        return found
 
     @property
     def _kept(self) -> int:

@@ -34,10 +34,9 @@ Check = Callable[[Mapping[str, Raw]], None]
 """Called with what was read, before anything is learnt from it; it may refuse."""
 STORE, WATCHED = "store", "watched"
 SAMPLE = 100_000
-"""Examples that are kept while a run is prepared, where data.streaming stores none: as many of each
-source, since files may be sorted."""
+"""Examples that are kept, as many of each source, while a run that streams is prepared."""
 SHOWN = 20
-"""Examples of the validation part that are kept where a task watches none: a few are shown."""
+"""Examples of the validation part that are kept where a task watches none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +173,7 @@ class Plan:
         nothing to training."""
         for part in self.parts:
             if part == "train" or self.data.names(part):
-                report = Report()
-                few = part == "train" and self.data.streaming
+                report, few = Report(), part == "train" and self.data.streaming
                 try:
                     examples = self._sample(report) if few else self.read(part, self.policy, report)
                     keep(place, part, self.fields, examples, report)

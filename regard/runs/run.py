@@ -13,6 +13,7 @@ import torch
 
 from regard.data import files
 from regard.errors import RecipeError, UserError, advised
+from regard.layers import int8
 from regard.model import Model, build
 from regard.recipe import config
 from regard.recipe.config import Recipe
@@ -124,8 +125,9 @@ class Run:
         """The model: `final` (or the newest, if training is not over), `best`, `last`, a number."""
         return self.loaded(which, on).model
 
-    def loaded(self, which: str = "final", on: str = "cpu") -> "Loaded":
-        """The model, and of which checkpoint it is: when this is asked again, another may be it."""
+    def loaded(self, which: str = "final", on: str = "cpu", *, rounded: bool = False) -> "Loaded":
+        """The model, in int8 if it is rounded, and of which checkpoint it is: when this is asked
+        again, another may be it."""
         sizes = self.task.sizes
         # First without memory: the recipe may ask for more than there is.
         with torch.device("meta"), self.recipe.place.located():
@@ -140,7 +142,10 @@ class Run:
         with advised(self._instead_of(found)):
             checkpoint.put_weights(model, weights, str(found.folder))
         notes = [f"{fault}: {found.folder.name} is used instead" for fault in faults]
-        return Loaded(lora.merge(model).to(on).eval(), progress, sha256, notes)
+        model = lora.merge(model).to(on).eval()
+        if rounded:
+            int8.quantize(model)
+        return Loaded(model, progress, sha256, notes)
 
     def find(self, which: str) -> Checkpoint:
         """The checkpoint that goes by this name, if nothing is wrong with it."""

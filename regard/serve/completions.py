@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.decoding.continuation import Continuer
 from regard.decoding.prediction import Prediction
+from regard.decoding.spans import spans
 from regard.search import Hypothesis
 from regard.serve.service import Service
 
@@ -62,10 +63,11 @@ class Form:
         """The tokens of an output, which together are its text, and log p of each."""
         if self._continuer is None:
             return None
-        spans = self._continuer.spans(self._continuer.tokens(prompt), made.tokens)
+        writer = self._continuer
+        before = [] if writer.fresh else writer.tokens(prompt)
         tokens, places = list[str](), list[int]()
         place = 0
-        for span in spans:
+        for span in spans(writer.decode, before, made.tokens):
             if place == len(text) and span:
                 break  # a stop string begins here
             tokens.append(text[place : place + len(span)])

@@ -226,11 +226,8 @@ class Task(FolderTask):
     def _log_probs(
         self, model: Model, texts: Sequence[Text], size: int
     ) -> list[NDArray[np.float32]]:
-        """log p of each token of each text that counts, given those before it.
-
-        A model that hands on its state knows all of them. Any other reads windows as long as
-        those that it has learnt from, and knows at least half a window, but at a text's beginning.
-        """
+        """log p of each token of each text that counts, given those before it: all of them, or of a
+        model that hands no state on at least half a window of the length that it has learnt."""
         model.eval()
         window = self.window(model)
 
@@ -279,12 +276,10 @@ class Task(FolderTask):
         stop: Sequence[str] = (),
         first: int = 0,
     ) -> Iterator[Prediction]:
-        """What follows each input, in order, up to one of the strings `stop`: input and output
-        together are the text.
+        """What follows each input, in order, up to one of the strings `stop`.
 
         An empty input has something follow, too: a text from its beginning. What the vocabulary
-        lacks is read as the unknown token, and the status says so. The score is that of the
-        output alone, given the input.
+        lacks is read as the unknown token, and the status says so. The score is that of the output.
         """
         if (most := self.config.output.length if length is None else length) < 1:
             raise RecipeError(f"length: {most} must be ≥ 1")

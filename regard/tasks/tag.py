@@ -54,8 +54,7 @@ class Config:
     characters: bool = False
     """Whether words come with their characters, for inputs that read them."""
     framed: bool = False
-    """Whether a sentence is read between the tokens that begin and end texts, as BERT reads them:
-    for models that begin with one."""
+    """Whether a sentence is read between the tokens that begin and end texts, as by BERT."""
     data: files.Config
     """The sentences. Columns are the word's and the tag's, or the tag's alone: names (CoNLL-U),
     numbers (other columns; -1 is the last), keys (JSONL)."""
@@ -98,9 +97,8 @@ def check(recipe: Recipe) -> None:
 
 def plan(config: Config) -> Plan:
     """Words, and a tag for each."""
-    source = words.Field(
-        "source", config.tokenizer, config.unit, config.framed, spelt=config.characters
-    )
+    cut, framed, spelt = config.tokenizer, config.framed, config.characters
+    source = words.Field("source", cut, config.unit, framed, spelt=spelt)
     fields = {"words": source, "tags": tags.Field("tags", config.labels)}
     read = partial(_read, config)
     return Plan(fields=fields, data=config.data, read=read, held_out=config.held_out)
@@ -253,9 +251,8 @@ class Task(FolderTask):
         outputs = [self._prediction(*each) for each in zip(sentences, rows, tagged, strict=True)]
         said = [output.tokens for output in outputs]
         if self.real:
-            pairs = label_metrics.known(said, true)
-            gaps = np.array([float(tag) - float(reference) for tag, reference in pairs])
-            return label_metrics.errors(gaps), outputs
+            gaps = [float(a) - float(b) for a, b in label_metrics.known(said, true)]
+            return label_metrics.errors(np.array(gaps)), outputs
         scores = label_metrics.tags(said, true, self.tags.names)
         unseen = sum(tag not in (*self.tags.names, UNKNOWN) for row in true for tag in row)
         if any(map(self.tags.known, rows)):
@@ -265,16 +262,14 @@ class Task(FolderTask):
         return scores, outputs
 
     def _draw(self, part: str, pairs: list[tuple[str, str]]) -> None:
-        names = sorted({name for pair in pairs for name in pair})
-        if len(names) <= DRAWN:
+        if len(names := sorted({name for pair in pairs for name in pair})) <= DRAWN:
             plots.confusion(pairs, names, self.folder / f"confusion-{part}.png")
 
     def score(
         self, model: Model, inputs: Sequence[str], outputs: Sequence[str], *, batch: int = 64
     ) -> Iterator[dict[str, Any]]:
         """log-probability (density, of numbers) of given tags, in order. “_” is not asked for, nor
-        are tags that training never saw, where the recipe's rule is not to refuse them; where a
-        sentence has nothing else there is nothing to score: None."""
+        are tags that training never saw, if they are not refused; of nothing else it is None."""
         sentences = [self.source.parse(line) for line in inputs]
         given = [self.tags.parse(line) for line in outputs]
         rule = "wrong" if self.config.labels.unseen == "wrong" else "never"

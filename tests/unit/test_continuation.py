@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.data.tokenizers import Config as Kind, Tokenizer
 from regard.decoding.continuation import CHUNK, Continuer, read
+from regard.decoding.spans import spans
 from regard.inspect.intervene import Position, intervene
 from regard.model import Config, Model, build
 from regard.recipe.parts import Part, module
@@ -245,6 +246,6 @@ def test_what_tokens_add_is_the_text(kind: Any, documents: bool) -> None:
             prompt, written = tokens[:cut], tokens[cut:]
             if continuer.decode(prompt).endswith("\ufffd"):
                 continue  # no prompt ends within a character
-            spans = continuer.spans(prompt, written)
-            assert len(spans) == len(written)
-            assert "".join(spans) == continuer.text(prompt, written)
+            added = spans(continuer.decode, [] if continuer.fresh else prompt, written)
+            assert len(added) == len(written)
+            assert "".join(added) == continuer.text(prompt, written)
