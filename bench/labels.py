@@ -266,8 +266,8 @@ def draw_picture(table: Table, path: Path) -> None:
     with drawing.style():
         figure = drawing.figure(6, 4, "Film reviews: what text without labels is worth")
         ax = figure.subplots()
-        for (way, row), colour in zip(table.items(), drawing.COLOURS, strict=False):
-            places = [count or 25_000 for count in row]
+        for n, ((way, row), colour) in enumerate(zip(table.items(), drawing.COLOURS, strict=False)):
+            places = [(count or ALL) * 1.05**n for count in row]  # intervals beside each other
             means = [found["accuracy"] for found in row.values()]
             halves = [found["half"] for found in row.values()]
             ax.errorbar(places, means, halves, label=way, color=colour, marker="o", capsize=3)
